@@ -1,0 +1,69 @@
+"""What a backend is. A new target subclasses `Backend` and nothing else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from numpy.typing import NDArray
+
+from xlac_sdk.kernel import Kernel
+from xlac_sdk.program import Program
+from xlac_sdk.target import Request, Target
+
+Array = NDArray[Any]
+
+
+class Executable(Protocol):
+    """A loaded program. Arrays are C-contiguous, of the dtype and shape of their slot; callers check."""
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Reads `inputs`, writes `outputs`; both by name, both complete. Safe from several threads at once."""
+
+
+class Backend(ABC):
+    """Turns a program of kernels into something that runs."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def target(self, request: Request) -> Target:
+        """The machine compiled for. Raises SourceError for a CPU, triple or architecture it does not know."""
+
+    @abstractmethod
+    def emit(self, program: Program, target: Target) -> dict[str, str]:
+        """The program as source text, by file name. Pure: no files, no toolchain, no device."""
+
+    @abstractmethod
+    def build(self, sources: Mapping[str, str], folder: Path) -> Path:
+        """Compiles the sources inside `folder` and returns the artefact."""
+
+    @abstractmethod
+    def load(self, artifact: Path, program: Program, target: Target) -> Executable:
+        """Makes the artefact callable in this process."""
+
+
+class Device(ABC):
+    """A device that the host drives. The SDK's runner (`xlac_sdk.runner`) turns one into an Executable."""
+
+    @abstractmethod
+    def alloc(self, nbytes: int) -> int:
+        """Device memory, as an address; aligned to 256 bytes. Raises LimitError when there is not enough."""
+
+    @abstractmethod
+    def copy(self, target: int | memoryview, source: int | memoryview, nbytes: int) -> None:
+        """Copies to, from or on the device; ordered after earlier launches."""
+
+    @abstractmethod
+    def launch(self, kernel: Kernel, pointers: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+        """Runs one kernel, ordered after earlier copies and launches."""
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Returns when everything asked for is done; raises what went wrong."""
+
+    @abstractmethod
+    def free(self, address: int) -> None:
+        """Gives memory back."""

@@ -1,0 +1,390 @@
+"""Writes kernel IR: expressions that simplify as they are made, and a builder for statements.
+
+Index arithmetic stays in a canonical form: a sum of `Var * constant` plus a constant, under at most one
+`Ramp`. So a schedule writes `row * width + column` and a contiguous vector access falls out when
+`column` is a ramp of stride 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import (
+    Allocate, Apply, Assign, Barrier, Buffer, Const, Expr, Fold, For, If, Let, Load, LoopKind, Prefetch,
+    Ramp, Space, Splat, Stmt, Store, Var,
+)  # fmt: skip
+from xlac_sdk.primitives import Primitive, result_dtype
+
+INDEX = DType.I64  # the type of every index expression; a backend may narrow it where that is safe
+
+P = Primitive
+
+
+def index(value: int) -> Const:
+    return Const(value, INDEX)
+
+
+def lift(value: Expr | int) -> Expr:
+    return Const(value, INDEX) if isinstance(value, int) else value
+
+
+def splat(value: Expr, lanes: int) -> Expr:
+    """`value` widened to `lanes`; a vector of that many lanes is returned as it is."""
+    if value.lanes == lanes:
+        return value
+    assert value.lanes == 1, f"cannot widen {value.lanes} lanes to {lanes}"
+    if isinstance(value, Const):
+        return Const(value.value, value.dtype, lanes)
+    return Splat(value, lanes)
+
+
+def apply(primitive: Primitive, *operands: Expr, dtype: DType | None = None) -> Expr:
+    """A primitive on operands, scalars widened to meet vectors."""
+    lanes = max(o.lanes for o in operands)
+    wide = tuple(splat(o, lanes) for o in operands)
+    result = dtype or result_dtype(primitive, tuple(o.dtype for o in operands))
+    return Apply(primitive, wide, result, lanes)
+
+
+def cast(value: Expr, dtype: DType) -> Expr:
+    if value.dtype is dtype:
+        return value
+    if isinstance(value, Splat):
+        return Splat(cast(value.value, dtype), value.lanes)
+    return Apply(P.CAST, (value,), dtype, value.lanes)
+
+
+def select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+    return apply(P.SELECT, condition, then, otherwise)
+
+
+# ---- index arithmetic ------------------------------------------------------------------------
+
+Terms = dict[Expr, int]  # scalar index expressions and their factors; Const(1) holds the constant
+ONE = Const(1, INDEX)
+
+
+def terms(expr: Expr) -> Terms:
+    """A scalar index expression as a sum; anything that is not one is a single opaque term."""
+    match expr:
+        case Const(value=value):
+            return {ONE: int(value)} if value else {}
+        case Apply(Primitive.ADD, (a, b)):
+            found = dict(terms(a))
+            for term, factor in terms(b).items():
+                found[term] = found.get(term, 0) + factor
+            return {t: f for t, f in found.items() if f}
+        case Apply(Primitive.MUL, (a, Const(value=k))):
+            return {t: f * int(k) for t, f in terms(a).items() if f * int(k)}
+    return {expr: 1}
+
+
+def total(parts: Terms) -> Expr:
+    """The expression that `terms` takes apart."""
+    result: Expr | None = None
+    for term, factor in parts.items():
+        if term == ONE or not factor:
+            continue
+        one = term if factor == 1 else Apply(P.MUL, (term, Const(factor, INDEX)), INDEX)
+        result = one if result is None else Apply(P.ADD, (result, one), INDEX)
+    constant = parts.get(ONE, 0)
+    if result is None:
+        return Const(constant, INDEX)
+    return Apply(P.ADD, (result, Const(constant, INDEX)), INDEX) if constant else result
+
+
+def add(a: Expr | int, b: Expr | int) -> Expr:
+    """Index addition."""
+    a, b = lift(a), lift(b)
+    match a, b:
+        case Ramp(base=base, stride=stride, lanes=lanes), Ramp(base=base2, stride=stride2):
+            return ramp(add(base, base2), stride + stride2, lanes)
+        case Ramp(base=base, stride=stride, lanes=lanes), _ if b.lanes == 1:
+            return ramp(add(base, b), stride, lanes)
+        case _, Ramp() if a.lanes == 1:
+            return add(b, a)
+    if a.lanes > 1 or b.lanes > 1:
+        return apply(P.ADD, a, b)
+    found = dict(terms(a))
+    for term, factor in terms(b).items():
+        found[term] = found.get(term, 0) + factor
+    return total(found)
+
+
+def mul(a: Expr | int, b: Expr | int) -> Expr:
+    """Index multiplication."""
+    a, b = lift(a), lift(b)
+    if isinstance(a, Const):
+        a, b = b, a
+    if isinstance(b, Const):
+        k = int(b.value)
+        if isinstance(a, Const):
+            return Const(int(a.value) * k, INDEX)
+        if k == 0:
+            return splat(Const(0, INDEX), a.lanes)
+        if k == 1:
+            return a
+        if isinstance(a, Ramp):
+            return Ramp(mul(a.base, k), a.stride * k, a.lanes)
+        if a.lanes == 1:
+            return total({t: f * k for t, f in terms(a).items()})
+    return apply(P.MUL, a, b)
+
+
+def sub(a: Expr | int, b: Expr | int) -> Expr:
+    """Index subtraction."""
+    return add(a, mul(b, -1))
+
+
+def ramp(base: Expr | int, stride: int, lanes: int) -> Expr:
+    """A vector of indices; a stride of 0 is a splat, one lane a scalar."""
+    base = lift(base)
+    if lanes == 1:
+        return base
+    return splat(base, lanes) if stride == 0 else Ramp(base, stride, lanes)
+
+
+def bounds(expr: Expr) -> tuple[int | None, int | None]:
+    """The least and greatest value that a scalar or vector index can take, where known."""
+    match expr:
+        case Const(value=value):
+            return int(value), int(value)
+        case Var(low=low, high=high):
+            return low, high
+        case Splat(value=value):
+            return bounds(value)
+        case Ramp(base=base, stride=stride, lanes=lanes):
+            low, high = bounds(base)
+            span = stride * (lanes - 1)
+            return (None if low is None else low + min(span, 0)), (None if high is None else high + max(span, 0))
+        case Apply(Primitive.ADD, (a, b)):
+            (al, ah), (bl, bh) = bounds(a), bounds(b)
+            return (None if al is None or bl is None else al + bl), (None if ah is None or bh is None else ah + bh)
+        case Apply(Primitive.MUL, (a, Const(value=value))):
+            k = int(value)
+            low, high = bounds(a)
+            ends = [None if e is None else e * k for e in (low, high)]
+            return (ends[0], ends[1]) if k >= 0 else (ends[1], ends[0])
+        case Apply(Primitive.REM, (a, Const(value=value))) if (bounds(a)[0] or 0) >= 0 and int(value) > 0:
+            return (0, int(value) - 1) if bounds(a)[0] is not None else (None, None)
+        case Apply(Primitive.DIV, (a, Const(value=value))) if int(value) > 0:
+            low, high = bounds(a)
+            if low is not None and low >= 0:
+                return low // int(value), None if high is None else high // int(value)
+    return None, None
+
+
+def multiple(expr: Expr) -> int:
+    """A positive number that divides every value of a scalar index (0 when the value is 0)."""
+    from math import gcd
+
+    match expr:
+        case Const(value=value):
+            return abs(int(value))
+        case Var(multiple=known):
+            return known
+        case Apply(Primitive.ADD, (a, b)):
+            return gcd(multiple(a), multiple(b))
+        case Apply(Primitive.MUL, (a, b)):
+            return multiple(a) * multiple(b)
+    return 1
+
+
+def _split(expr: Expr, k: int) -> tuple[Expr, Expr]:
+    """A scalar index as `quotient * k + rest`, moving every term that k divides into the quotient."""
+    quotient: Terms = {}
+    rest: Terms = {}
+    for term, factor in terms(expr).items():
+        if factor % k == 0:
+            quotient[term] = factor // k
+        elif term == ONE and factor >= k:
+            quotient[term], rest[term] = factor // k, factor % k
+        else:
+            rest[term] = factor
+    return total(quotient), total(rest)
+
+
+def div(a: Expr | int, k: int) -> Expr:
+    """Index division by a positive constant; the dividend is not negative."""
+    return _divmod(lift(a), k)[0]
+
+
+def mod(a: Expr | int, k: int) -> Expr:
+    """Index remainder by a positive constant; the dividend is not negative."""
+    return _divmod(lift(a), k)[1]
+
+
+def _divmod(a: Expr, k: int) -> tuple[Expr, Expr]:
+    if k == 1:
+        return a, splat(index(0), a.lanes)
+    low, high = bounds(a)
+    if low is not None and low >= 0 and high is not None and high < k:
+        return splat(index(0), a.lanes), a
+    if isinstance(a, Splat):
+        q, r = _divmod(a.value, k)
+        return splat(q, a.lanes), splat(r, a.lanes)
+    if isinstance(a, Ramp):
+        quotient, rest = _split(a.base, k)
+        low, high = bounds(rest)
+        positive = low is not None and low >= 0
+        if a.stride % k == 0 and positive:
+            q, r = _divmod(rest, k)
+            return ramp(add(quotient, q), a.stride // k, a.lanes), splat(r, a.lanes)
+        span = a.stride * (a.lanes - 1)
+        inside = positive and high is not None and a.stride > 0 and high + span < k
+        if not inside and positive and a.stride > 0 and k % (a.stride * a.lanes) == 0 and multiple(rest) % (a.stride * a.lanes) == 0:
+            q, r = _divmod(rest, k)  # the base never lets the ramp cross a multiple of k
+            return splat(add(quotient, q), a.lanes), ramp(r, a.stride, a.lanes)
+        if inside:
+            return splat(quotient, a.lanes), ramp(rest, a.stride, a.lanes)
+    elif a.lanes == 1:
+        quotient, rest = _split(a, k)
+        low, high = bounds(rest)
+        if isinstance(rest, Const) and 0 <= int(rest.value) < k:
+            return quotient, rest
+        if low is not None and low >= 0:
+            if high is not None and high < k:
+                return quotient, rest
+            by = index(k)
+            return add(quotient, Apply(P.DIV, (rest, by), INDEX)), Apply(P.REM, (rest, by), INDEX)
+    by = Const(k, INDEX, a.lanes)
+    return Apply(P.DIV, (a, by), INDEX, a.lanes), Apply(P.REM, (a, by), INDEX, a.lanes)
+
+
+# ---- statements ------------------------------------------------------------------------------
+
+
+class Builder:
+    """Collects statements. Nested blocks are Python `with` blocks, so a schedule reads like its loop nest."""
+
+    def __init__(self) -> None:
+        self._blocks: list[list[Stmt]] = [[]]
+        self._counts: dict[str, int] = {}
+
+    def fresh(self, hint: str) -> str:
+        """An identifier not used before in this kernel."""
+        count = self._counts.get(hint, 0)
+        self._counts[hint] = count + 1
+        return f"{hint}_{count}" if count else hint
+
+    def emit(self, stmt: Stmt) -> None:
+        self._blocks[-1].append(stmt)
+
+    def body(self) -> tuple[Stmt, ...]:
+        """Everything written so far."""
+        assert len(self._blocks) == 1, "a block is still open"
+        return tuple(self._blocks[0])
+
+    @contextmanager
+    def block(self) -> Iterator[list[Stmt]]:
+        """Collects statements apart; the caller decides where they go."""
+        self._blocks.append([])
+        yield self._blocks[-1]
+        self._blocks.pop()
+
+    @contextmanager
+    def loop(
+        self, hint: str, start: Expr | int, stop: Expr | int, step: int = 1,
+        kind: LoopKind = LoopKind.SERIAL, grain: int = 1,
+    ) -> Iterator[Expr]:  # fmt: skip
+        """A loop; yields its counter. A loop of exactly one iteration is replaced by its body, unless PARALLEL."""
+        start, stop = lift(start), lift(stop)
+        constant = isinstance(start, Const) and isinstance(stop, Const)
+        if constant and kind is not LoopKind.PARALLEL and int(start.value) < int(stop.value) <= int(start.value) + step:
+            yield start
+            return
+        low, high = bounds(start)[0], bounds(stop)[1]
+        if constant and high is not None and low is not None and high > low:
+            high = low + (high - low - 1) // step * step
+        elif high is not None:
+            high -= 1
+        from math import gcd
+
+        by = gcd(multiple(start), step)
+        counter = Var(self.fresh(hint), INDEX, low=low, high=high, multiple=by)
+        with self.block() as body:
+            yield counter
+        if not (constant and int(start.value) >= int(stop.value)):
+            self.emit(For(counter, start, stop, tuple(body), step, kind, grain))
+
+    def let(self, hint: str, value: Expr) -> Expr:
+        """Names a value; constants and names are returned as they are."""
+        if isinstance(value, Const | Var):
+            return value
+        low, high = bounds(value) if value.dtype is INDEX else (None, None)
+        by = multiple(value) if value.dtype is INDEX and value.lanes == 1 else 1
+        var = Var(self.fresh(hint), value.dtype, value.lanes, low, high, by or 1)
+        self.emit(Let(var, value))
+        return var
+
+    def variable(self, hint: str, value: Expr) -> Var:
+        """A mutable name with a first value."""
+        var = Var(self.fresh(hint), value.dtype, value.lanes)
+        self.emit(Let(var, value, mutable=True))
+        return var
+
+    def assign(self, var: Var, value: Expr) -> None:
+        self.emit(Assign(var, splat(value, var.lanes)))
+
+    def local(self, hint: str, dtype: DType, size: int, space: Space = Space.LOCAL) -> Buffer:
+        buffer = Buffer(self.fresh(hint), dtype, size, space)
+        self.emit(Allocate(buffer))
+        return buffer
+
+    def store(
+        self, buffer: Buffer, at: Expr | int, value: Expr, mask: Expr | None = None, *,
+        align: int = 0, streaming: bool = False, atomic: Primitive | None = None,
+    ) -> None:  # fmt: skip
+        """Writes a value. Constant-stride-1 ramps become consecutive stores."""
+        where = lift(at)
+        if isinstance(where, Ramp) and where.stride == 1:
+            value, where = splat(value, where.lanes), where.base
+        elif where.lanes > 1:
+            value = splat(value, where.lanes)
+        self.emit(Store(buffer, where, value, mask, align, streaming, atomic))
+
+    def when(self, condition: Expr) -> _When:
+        return _When(self, condition)
+
+    def barrier(self) -> None:
+        self.emit(Barrier())
+
+    def prefetch(self, buffer: Buffer, at: Expr | int, write: bool = False) -> None:
+        self.emit(Prefetch(buffer, lift(at), write))
+
+
+class _When:
+    """`with builder.when(c): …` writes an If."""
+
+    def __init__(self, builder: Builder, condition: Expr) -> None:
+        self.builder, self.condition = builder, condition
+
+    def __enter__(self) -> None:
+        self._block = self.builder.block()
+        self._body = self._block.__enter__()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._block.__exit__(None, None, None)
+        if kind is None and self._body:
+            self.builder.emit(If(self.condition, tuple(self._body)))
+
+
+def load(buffer: Buffer, at: Expr | int, lanes: int = 1, mask: Expr | None = None, align: int = 0) -> Expr:
+    """Reads elements: consecutive for a stride-1 ramp, gathered for another vector, else one.
+
+    With `lanes > 1` and a scalar index, reads that many consecutive elements.
+    """
+    where = lift(at)
+    if isinstance(where, Splat):
+        return Splat(Load(buffer, where.value), where.lanes) if mask is None else Load(buffer, where, where.lanes, mask)
+    if isinstance(where, Ramp) and where.stride == 1:
+        return Load(buffer, where.base, where.lanes, mask, align)
+    if isinstance(where, Const) and where.lanes > 1:
+        return Splat(Load(buffer, index(int(where.value))), where.lanes)
+    return Load(buffer, where, max(lanes, where.lanes), mask, align)
+
+
+def fold(primitive: Primitive, value: Expr) -> Expr:
+    return value if value.lanes == 1 else Fold(primitive, value)

@@ -1,0 +1,101 @@
+"""The scalar operations of kernel IR, their types and their meaning in NumPy.
+
+Semantics, settled once for every backend (StableHLO's, or XLA CPU's where StableHLO leaves a choice):
+
+* integers wrap; `x / 0` is all ones (-1) and `x rem 0` is x; the smallest integer / -1 is itself;
+* `div` of integers truncates, `rem` has the dividend's sign, for floats as C's fmod;
+* `max` and `min` of floats return NaN when either operand is NaN; +0 is larger than -0;
+* a shift by at least the width gives 0, or all sign bits for `shr` of a signed integer;
+* `cast` of a float to an integer truncates, saturates, and turns NaN into 0; to bool it is `x != 0`;
+* `cast` to a narrower float rounds to nearest even; between integers it wraps;
+* `round` goes to the nearest integer, ties to even.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from xlac_sdk.dtypes import DType
+
+
+class Primitive(Enum):
+    """A scalar operation; its value is its name in text."""
+
+    # ---- mandatory: every backend spells these -------------------------------------------------
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    REM = "rem"
+    MAX = "max"
+    LT = "lt"
+    EQ = "eq"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    SHL = "shl"
+    SHR = "shr"
+    SELECT = "select"
+    CAST = "cast"
+    BITCAST = "bitcast"
+    FLOOR = "floor"
+    EXP = "exp"
+    LOG = "log"
+    SIN = "sin"
+    SQRT = "sqrt"
+    # ---- optional: the SDK expands what a target does not list in `Target.primitives` -----------
+    MIN = "min"
+    LE = "le"
+    NE = "ne"
+    NEG = "neg"
+    ABS = "abs"
+    NOT = "not"
+    FMA = "fma"
+    CEIL = "ceil"
+    TRUNC = "trunc"
+    ROUND = "round"
+    POW = "pow"
+    EXP2 = "exp2"
+    EXPM1 = "expm1"
+    LOG2 = "log2"
+    LOG1P = "log1p"
+    COS = "cos"
+    TANH = "tanh"
+    SIGMOID = "sigmoid"
+    ERF = "erf"
+    RSQRT = "rsqrt"
+    ATAN2 = "atan2"
+    POPCNT = "popcnt"
+    CLZ = "clz"
+
+    def __repr__(self) -> str:
+        return self.value
+
+    @property
+    def arity(self) -> int:
+        return _ARITY.get(self, 2)
+
+    @property
+    def is_comparison(self) -> bool:
+        """True when the result is bool whatever the operands are."""
+        return self in _COMPARISONS
+
+    @property
+    def is_mandatory(self) -> bool:
+        return self in MANDATORY
+
+
+_COMPARISONS = frozenset({Primitive.LT, Primitive.EQ, Primitive.LE, Primitive.NE})
+_UNARY = "cast bitcast floor exp log sin sqrt neg abs not ceil trunc round exp2 expm1 log2 log1p cos tanh sigmoid erf rsqrt popcnt clz"
+_ARITY = {Primitive(name): 1 for name in _UNARY.split()} | {Primitive.SELECT: 3, Primitive.FMA: 3}
+MANDATORY = frozenset(list(Primitive)[:21])
+TRANSCENDENTAL = frozenset(
+    Primitive(name) for name in "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf rsqrt atan2".split()
+)
+
+
+def result_dtype(primitive: Primitive, operands: tuple[DType, ...]) -> DType:
+    """The result type, for every primitive whose type follows from its operands (not casts)."""
+    if primitive.is_comparison:
+        return DType.BOOL
+    return operands[1] if primitive is Primitive.SELECT else operands[0]

@@ -1,0 +1,164 @@
+"""A program: kernels in order, host steps, and one arena with every buffer's place known before running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from numpy.typing import NDArray
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Kernel
+from xlac_sdk.source import Origin
+
+
+class Role(Enum):
+    """Who provides the memory of a slot."""
+
+    INPUT = "input"  # the caller's, only read
+    OUTPUT = "output"  # the caller's, written
+    CONSTANT = "constant"  # weights and folded values, only read
+    STATE = "state"  # kept by the context between calls
+    TEMPORARY = "temporary"  # a stretch of the arena
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot:
+    """A run of memory that steps refer to. Compared by identity.
+
+    `name` is the user's for inputs, outputs and constants (any text); `symbol` is an identifier unique
+    in the program, the only one that may reach generated code. `offset` is in bytes into the arena
+    (temporaries) or the state block (state).
+    """
+
+    name: str
+    symbol: str
+    dtype: DType
+    shape: tuple[int, ...]
+    role: Role
+    offset: int = 0
+    align: int = 64
+    origin: Origin | None = None
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A pointer into a slot: `offset + sum(counter * stride)` elements from its start."""
+
+    slot: Slot
+    offset: int = 0
+    strides: tuple[tuple[str, int], ...] = ()  # (counter of an enclosing Repeat, elements a step)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Runs a kernel; one argument for each of its parameters, in order."""
+
+    kernel: Kernel
+    arguments: tuple[Argument, ...]
+    sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copies elements between slots of one dtype that do not overlap."""
+
+    target: Argument
+    source: Argument
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Runs steps `count` times with `counter` = 0, 1, …; arguments inside may move with it."""
+
+    counter: str
+    count: int
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """`loop: condition; if (!*flag) break; body`. The flag is one bool."""
+
+    condition: tuple[Step, ...]
+    flag: Argument
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Runs the branch whose number is the i32 at `index`; out of range runs the last."""
+
+    index: Argument
+    branches: tuple[tuple[Step, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A whole operation that the target claimed (a library's matmul, say)."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin | None = None
+
+
+Step = Launch | Copy | Repeat | While | Branch | Call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """What a backend is given. Inputs and outputs are in the order of the model's declaration.
+
+    `constants` holds the data of every CONSTANT slot, by symbol; arrays may be memory-mapped.
+    """
+
+    name: str
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    slots: tuple[Slot, ...]
+    steps: tuple[Step, ...]
+    constants: Mapping[str, NDArray[Any]]
+    arena_bytes: int = 0
+    state_bytes: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)  # for the manifest: flops, parameters, hashes
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Every kernel once, in the order of first use."""
+        found: dict[Kernel, None] = {}
+        for step in walk(self.steps):
+            if isinstance(step, Launch):
+                found.setdefault(step.kernel)
+        return tuple(found)
+
+
+def walk(steps: tuple[Step, ...]) -> list[Step]:
+    """All steps, those nested in others after them."""
+    found: list[Step] = []
+    for step in steps:
+        found.append(step)
+        match step:
+            case Repeat(body=body):
+                found += walk(body)
+            case While(condition=condition, body=body):
+                found += walk(condition) + walk(body)
+            case Branch(branches=branches):
+                for branch in branches:
+                    found += walk(branch)
+    return found

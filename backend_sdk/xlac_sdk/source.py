@@ -1,0 +1,94 @@
+"""Places in source files, and the errors that point at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of one line of a file; lines and columns count from 1."""
+
+    file: Path
+    line: int
+    column: int
+    width: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+    def excerpt(self) -> str:
+        """The source line with a caret under the stretch; empty when the file cannot be read."""
+        try:
+            lines = self.file.read_text(encoding="utf-8", errors="replace").splitlines()
+            text = lines[self.line - 1]
+        except (OSError, IndexError):
+            return ""
+        start = max(0, self.column - 61) if len(text) > 120 else 0
+        shown = "".join(c if c.isprintable() else " " for c in text[start : start + 120])
+        width = max(1, min(self.width, len(shown) - (self.column - 1 - start)))
+        return f"{self.line:>5} | {shown}\n{'|':>7} {' ' * (self.column - 1 - start)}{'^' * width}"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: its path in the model (`layer.0.h1`) and its place in the file."""
+
+    name: str
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.span})" if self.span else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing wrong, where, and, if we can tell, how to put it right.
+
+    `code` is a stable number such as ``XL1004``; `xlac explain CODE` tells more about it.
+    """
+
+    code: str
+    message: str
+    span: Span | None = None
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.span}: " if self.span else ""
+        excerpt = self.span.excerpt() if self.span else ""
+        parts = [f"{place}error: {self.message} [{self.code}]"]
+        if excerpt:
+            parts.append(excerpt)
+        if self.hint:
+            parts.append(f"        hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class XlacError(Exception):
+    """Anything xlac reports to a user instead of a traceback. `exit_code` is the command's."""
+
+    exit_code = 2
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics: Sequence[Diagnostic] = diagnostics
+
+
+class SourceError(XlacError):
+    """The user's mistake: everything found wrong with one input, reported together."""
+
+    exit_code = 2
+
+
+class UnsupportedError(XlacError):
+    """This target cannot do what was asked."""
+
+    exit_code = 3
+
+
+class LimitError(XlacError):
+    """A resource limit (memory, size, time) would be exceeded."""
+
+    exit_code = 4

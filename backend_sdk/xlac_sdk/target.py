@@ -1,0 +1,50 @@
+"""Facts about a machine. The optimizer reads them as data and never calls into a backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.primitives import MANDATORY, Primitive
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked of a target: `--cpu`, `--triple`, `--threads`, `--arch`; empty means this machine."""
+
+    cpu: str = ""
+    triple: str = ""
+    features: str = ""
+    arch: str = ""
+    threads: int = 1
+    size: bool = False  # small code before fast code
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What schedules and passes may know. Every fact but the name has a modest default."""
+
+    name: str
+    vector_bytes: int = 0  # width of a vector register; 0: scalars only
+    vector_registers: int = 16
+    masked: bool = False  # masked vector loads and stores are cheap
+    gathers: bool = False  # vector gathers are cheap
+    fma: bool = False
+    threads: int = 1
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
+    l3_bytes: int = 8 << 20
+    pointer_bits: int = 64
+    warp: int = 0  # threads that run in step; 0: not a GPU
+    block_threads: int = 0  # most threads of a block
+    shared_bytes: int = 0
+    dtypes: frozenset[DType] = frozenset(DType)
+    primitives: frozenset[Primitive] = MANDATORY  # spelled natively; the SDK expands the others
+    instructions: frozenset[str] = frozenset()
+    claims: frozenset[str] = frozenset()  # composites taken whole, by mnemonic
+    size: bool = False  # optimise for code size
+    facts: str = field(default="", compare=True)  # whatever else identifies the machine, for cache keys
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of `dtype` in one vector register, at least 1. Halves count as their compute type."""
+        return max(1, self.vector_bytes // dtype.compute.nbytes)

@@ -1,0 +1,3 @@
+"""The c backend."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,3 @@
+"""The cpu backend."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,123 @@
+"""Nodes, graphs, and how to build and rebuild them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from xlac_sdk.source import Origin
+
+from xlac.ir.dims import Shape
+from xlac.ir.op import Op
+from xlac.ir.types import Type, Types
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Node:
+    """An operation applied to inputs. Compared by identity.
+
+    A node has one result, of `type`; one with several has a tuple of types, and `pick` nodes select them.
+    `origin` is where the model asked for it.
+    """
+
+    op: Op
+    inputs: tuple[Node, ...]
+    types: Types
+    origin: Origin | None = None
+
+    @staticmethod
+    def of(op: Op, *inputs: Node, origin: Origin | None = None) -> Node:
+        """Applies an operation, inferring types. Raises ShapeError."""
+        return Node(op, inputs, op.infer(*(i.type for i in inputs)), origin)
+
+    @property
+    def type(self) -> Type:
+        assert isinstance(self.types, Type), f"{self.op.mnemonic} has several results"
+        return self.types
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    @property
+    def results(self) -> tuple[Type, ...]:
+        return (self.types,) if isinstance(self.types, Type) else self.types
+
+    @property
+    def name(self) -> str:
+        """The path in the model, or nothing for a node that no user wrote."""
+        return self.origin.name if self.origin else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A model, or the body of a loop or branch (then closed: it sees nothing but its inputs).
+
+    `inputs` are `param` nodes in order, those that the caller supplies; weights are `param` nodes too, of
+    kind "weight", and are found by walking.
+    """
+
+    name: str
+    inputs: tuple[Node, ...]
+    outputs: Mapping[str, Node] = field(default_factory=dict)
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node that an output needs, inputs of a node before the node, in a stable order."""
+        return walk(self.outputs.values())
+
+    def rewrite(self, visit: Callable[[Node], Node]) -> Graph:
+        """A graph with `visit` applied bottom-up to every node; untouched nodes are kept as they are.
+
+        `visit` gets a node whose inputs are already rewritten. Bodies are not entered: see `map_bodies`.
+        """
+        new: dict[Node, Node] = {}
+        for node in self.nodes():
+            inputs = tuple(new[i] for i in node.inputs)
+            new[node] = visit(node if inputs == node.inputs else replace(node, inputs=inputs))
+        outputs = {name: new[node] for name, node in self.outputs.items()}
+        inputs = tuple(new.get(i, i) for i in self.inputs)
+        if outputs == self.outputs and inputs == self.inputs:
+            return self
+        return Graph(self.name, inputs, outputs)
+
+    def users(self) -> dict[Node, list[Node]]:
+        """Who reads each node; outputs of the graph are not users."""
+        found: dict[Node, list[Node]] = {}
+        for node in self.nodes():
+            found.setdefault(node, [])
+            for i in dict.fromkeys(node.inputs):
+                found.setdefault(i, []).append(node)
+        return found
+
+
+def walk(roots: Iterable[Node]) -> Iterator[Node]:
+    """The nodes that `roots` need, inputs first, without recursion."""
+    seen: set[Node] = set()
+    stack = [(node, False) for node in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(i, False) for i in reversed(node.inputs) if i not in seen]
+
+
+def map_bodies(node: Node, visit: Callable[[Graph], Graph]) -> Node:
+    """The node with every graph inside its operation replaced."""
+    from xlac.ir.op import attributes
+
+    changed: dict[str, object] = {}
+    for name, value in attributes(node.op).items():
+        if isinstance(value, Graph):
+            new: object = visit(value)
+        elif isinstance(value, tuple) and any(isinstance(v, Graph) for v in value):
+            new = tuple(visit(v) if isinstance(v, Graph) else v for v in value)
+            new = value if all(a is b for a, b in zip(cast("tuple[object, ...]", new), value, strict=True)) else new
+        else:
+            continue
+        if new is not value:
+            changed[name] = new
+    return replace(node, op=replace(node.op, **changed)) if changed else node  # type: ignore[type-var]

@@ -1,0 +1,157 @@
+"""What an operation is. One class states everything the compiler knows about it.
+
+The spec schema, checker, printer, constant folder, lowering, conformance cases and importers read these
+declarations; none of them mentions an operation by name where a declaration could say it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+
+import numpy as np
+from numpy.typing import NDArray
+from xlac_sdk.kernel import Expr
+
+from xlac.ir.types import Type, Types
+
+if TYPE_CHECKING:
+    from xlac.ir.graph import Node
+
+Array = NDArray[Any]
+Index = tuple[Expr, ...]  # one kernel index expression for each axis
+
+
+class ShapeError(ValueError):
+    """Raised by `infer`: a shape, dtype or attribute that does not fit. The caller knows where to point.
+
+    `operand` is the number of the input at fault and `attribute` the attribute, where one is.
+    """
+
+    def __init__(self, message: str, *, operand: int | None = None, attribute: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.operand, self.attribute, self.hint = operand, attribute, hint
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An input as `Elementwise.element` sees it: its type, and how to read one element of it."""
+
+    type: Type
+    read: Callable[[Index], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One conformance case of an op: attributes, the types of its inputs, and how to draw their values.
+
+    `draw` names a range of input values: "normal", "positive", "unit" (-1..1), "small" (integers 0..7),
+    "index" (any integer, out of range too), "special" (NaN, infinities, zeros, denormals).
+    """
+
+    inputs: tuple[Type, ...]
+    attributes: Mapping[str, Any]
+    draw: tuple[str, ...] = ("normal",)
+
+
+class Op(ABC):
+    """An operation; its dataclass fields are its attributes.
+
+    `operands` names the inputs in order: "x", "bias?" for one that may be absent at the end, "*xs" for any
+    number of them. The docstring is the op's documentation: its first line is the summary.
+    """
+
+    mnemonic: ClassVar[str]
+    operands: ClassVar[tuple[str, ...]] = ("x",)
+
+    @abstractmethod
+    def infer(self, *types: Type) -> Types:
+        """The result type (a tuple of types for several results), or ShapeError."""
+
+    @abstractmethod
+    def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
+        """The meaning in NumPy, for arrays of the inferred types: what every backend is tested against.
+
+        Given float64 arrays where the types say f32 it computes in float64.
+        """
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        """Conformance cases: every dtype the op takes, ranks, odd, empty and large extents."""
+        return ()
+
+    def parameters(self, *types: Type) -> Mapping[str, Type]:
+        """Learned tensors that follow the inputs (`weight`, `bias`), by name, given the types of the inputs.
+
+        In a spec they are loaded from the weights file as `<node path>.<name>` unless given as values.
+        """
+        return {}
+
+    def bodies(self) -> Sequence[Any]:
+        """The graphs inside this operation (loop bodies, branches, reducers)."""
+        return ()
+
+
+class Elementwise(Op):
+    """An operation whose elements can each be computed alone: scalar functions, views, iota, gather.
+
+    These fuse: a kernel computes the element where it is needed.
+    """
+
+    @abstractmethod
+    def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
+        """The element of the result at an index, in the result's dtype (`compute` dtype for halves)."""
+
+
+class Composite(Op):
+    """An operation defined by simpler ones. It keeps its name until a backend had the chance to claim it."""
+
+    @abstractmethod
+    def expand(self, *inputs: Node) -> Node | tuple[Node, ...]:
+        """The same from simpler operations; a tuple for several results."""
+
+    def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
+        """By expansion, unless a subclass says it directly in NumPy (it should, where that is short)."""
+        from xlac.ir.interpret import evaluate_expansion
+
+        return evaluate_expansion(self, arrays)
+
+
+OPS: dict[str, type[Op]] = {}
+T = TypeVar("T", bound=Op)
+
+
+@dataclass_transform(frozen_default=True)
+def declare(cls: type[T]) -> type[T]:
+    """Makes the class a frozen dataclass and adds it to the table."""
+    frozen = dataclass(frozen=True)(cls)
+    assert frozen.mnemonic not in OPS, f"two operations are called {frozen.mnemonic}"
+    OPS[frozen.mnemonic] = frozen
+    return frozen
+
+
+def attributes(op: Op) -> dict[str, Any]:
+    """The attributes of an operation by name, in order."""
+    return {f.name: getattr(op, f.name) for f in fields(op)}  # type: ignore[arg-type]
+
+
+def arity(op: type[Op]) -> tuple[int, int | None]:
+    """The fewest and most inputs an operation takes (None: any number)."""
+    required = sum(not name.endswith("?") and not name.startswith("*") for name in op.operands)
+    return required, None if any(n.startswith("*") for n in op.operands) else len(op.operands)
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """An axis counted from the end as one counted from the start. Raises ShapeError."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis {axis} is out of range for a tensor of rank {rank}", attribute="axis")
+    return axis % rank
+
+
+def frozen_array(value: Any, dtype: np.dtype[Any] | None = None) -> Array:
+    """An array that cannot be written to, safe inside an immutable node."""
+    array = np.array(value, dtype=dtype)
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,45 @@
+"""The type of a tensor: element type and shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xlac_sdk.dtypes import DType
+
+from xlac.ir.dims import Dim, Shape, at_opt, volume
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Written `f32[batch, 64]`."""
+
+    dtype: DType
+    shape: Shape = ()
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements."""
+        return volume(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes at the sizes to optimise for."""
+        return at_opt(self.size) * self.dtype.nbytes
+
+    def with_shape(self, shape: Shape) -> Type:
+        return Type(self.dtype, shape)
+
+    def with_dtype(self, dtype: DType) -> Type:
+        return Type(dtype, self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    __repr__ = __str__
+
+
+Types = Type | tuple[Type, ...]

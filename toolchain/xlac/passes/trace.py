@@ -1,0 +1,22 @@
+"""A record of every rewrite, which may also refuse one: the ground of dumps and of bisection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xlac.ir.graph import Node
+
+
+@dataclass
+class Trace:
+    """Permits the first `fuel` rewrites; all of them by default."""
+
+    fuel: int | None = None
+    fired: list[str] = field(default_factory=list)
+
+    def permits(self, rule: object, node: Node) -> bool:
+        """Asked before each rewrite, by every pass."""
+        if self.fuel is not None and len(self.fired) >= self.fuel:
+            return False
+        self.fired.append(f"{rule} at {node.origin or node.op.mnemonic}")
+        return True

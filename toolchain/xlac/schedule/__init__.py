@@ -1,0 +1,1 @@
+"""Fused groups to scheduled kernels, parameterised by the facts of a `Target` and nothing else."""

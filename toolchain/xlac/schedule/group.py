@@ -1,0 +1,106 @@
+"""What fusion hands to schedules, and what schedules hand to the memory planner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Kernel
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array
+
+
+class Kind(Enum):
+    """Which schedule makes the kernel of a group."""
+
+    ELEMENTWISE = "elementwise"  # loops over the outputs' shape; every element computed alone
+    ROWS = "rows"  # reductions over trailing axes, with pointwise work before, between and after
+    REDUCE = "reduce"  # one reduction over other axes (columns, everything), producers fused
+    DOT = "dot"  # a contraction with producers' views and an epilogue
+    CONV = "conv"  # a convolution with an epilogue
+    WINDOW = "window"
+    SCATTER = "scatter"
+    CUMULATIVE = "cumulative"
+    SORT = "sort"
+    RANDOM = "random"
+    CLAIMED = "claimed"  # a composite that the target takes whole
+    CONTROL = "control"  # cond, while, scan, call: host steps around other groups
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Nodes that share one kernel.
+
+    `nodes` are in topological order and include `outputs`; `inputs` are the nodes outside that they read
+    (params, constants and outputs of other groups). `hero` is the node that decides the schedule.
+    `reason` says in one line why these nodes are together; `barriers` says, per neighbour, why it is not here.
+    """
+
+    kind: Kind
+    hero: Node
+    nodes: tuple[Node, ...]
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    reason: str = ""
+    barriers: Mapping[Node, str] = field(default_factory=dict)
+
+    def __contains__(self, node: Node) -> bool:
+        return node in self.nodes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scratch:
+    """Memory that a scheduled group needs between its own launches; the planner places it in the arena."""
+
+    dtype: DType
+    size: int  # elements
+    hint: str = "scratch"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """A constant computed at compile time from other constants (prepacked weights, say).
+
+    `key` names the transformation, so that equal packings of one source are made once.
+    """
+
+    dtype: DType
+    size: int
+    sources: tuple[Node, ...]
+    make: Callable[..., Array]
+    key: str
+
+
+Value = Node | Scratch | Packed
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """One kernel launch of a scheduled group, before memory is planned: a value for each parameter."""
+
+    kernel: Kernel
+    arguments: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scheduled:
+    """The launches that compute the outputs of a group.
+
+    `in_place` lists (output, input) pairs that may share memory: each element of the input is read only
+    before, or in the same step as, the output's element of the same index is written.
+    """
+
+    launches: tuple[Launching, ...]
+    in_place: tuple[tuple[Node, Node], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partition:
+    """A graph cut into groups, in the order they run. `inner` holds the partitions of bodies of CONTROL groups."""
+
+    graph: Graph
+    groups: tuple[Group, ...]
+    inner: Mapping[Graph, Partition] = field(default_factory=dict)
