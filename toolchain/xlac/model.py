@@ -1,0 +1,29 @@
+"""A model ready to compile: a graph and where its weights are. Every front door ends in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xlac.ir.dims import Symbol
+from xlac.ir.graph import Graph
+from xlac.ir.op import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A named graph and the data of its weights.
+
+    `weights` maps the name of every `param` node of kind "weight" to its array, memory-mapped where it
+    comes from a file and made on first use where it is seeded. `dims` are the symbolic sizes still open.
+    """
+
+    graph: Graph
+    weights: Mapping[str, Array]
+    dims: Mapping[str, Symbol] = field(default_factory=dict)
+    doc: str = ""
+    precision: str = "default"  # "default": rounding is kept; "fast": rules may reassociate and skip half rounding
+
+    @property
+    def name(self) -> str:
+        return self.graph.name
