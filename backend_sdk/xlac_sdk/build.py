@@ -272,6 +272,11 @@ class Builder:
     def emit(self, stmt: Stmt) -> None:
         self._blocks[-1].append(stmt)
 
+    @property
+    def open_blocks(self) -> tuple[list[Stmt], ...]:
+        """The blocks being written, outermost first: whoever remembers names can tell which are in scope."""
+        return tuple(self._blocks)
+
     def body(self) -> tuple[Stmt, ...]:
         """Everything written so far."""
         assert len(self._blocks) == 1, "a block is still open"
@@ -291,12 +296,14 @@ class Builder:
     ) -> Iterator[Expr]:  # fmt: skip
         """A loop; yields its counter. A loop of exactly one iteration is replaced by its body, unless PARALLEL."""
         start, stop = lift(start), lift(stop)
-        constant = isinstance(start, Const) and isinstance(stop, Const)
-        if constant and kind is not LoopKind.PARALLEL and int(start.value) < int(stop.value) <= int(start.value) + step:
+        count: int | None = None  # iterations, where known
+        if isinstance(start, Const) and isinstance(stop, Const):
+            count = max(0, -(-(int(stop.value) - int(start.value)) // step))
+        if count == 1 and kind is not LoopKind.PARALLEL:
             yield start
             return
         low, high = bounds(start)[0], bounds(stop)[1]
-        if constant and high is not None and low is not None and high > low:
+        if count and high is not None and low is not None and high > low:
             high = low + (high - low - 1) // step * step
         elif high is not None:
             high -= 1
@@ -306,7 +313,7 @@ class Builder:
         counter = Var(self.fresh(hint), INDEX, low=low, high=high, multiple=by)
         with self.block() as body:
             yield counter
-        if not (constant and int(start.value) >= int(stop.value)):
+        if count != 0:
             self.emit(For(counter, start, stop, tuple(body), step, kind, grain))
 
     def let(self, hint: str, value: Expr) -> Expr:

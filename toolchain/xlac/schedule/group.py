@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Kernel
-
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Kernel
 
 
 class Kind(Enum):
@@ -46,9 +45,13 @@ class Group:
     outputs: tuple[Node, ...]
     reason: str = ""
     barriers: Mapping[Node, str] = field(default_factory=dict)
+    members: frozenset[Node] = field(init=False, default=frozenset(), repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", frozenset(self.nodes))
 
     def __contains__(self, node: Node) -> bool:
-        return node in self.nodes
+        return node in self.members
 
 
 @dataclass(frozen=True, slots=True, eq=False)
