@@ -1,0 +1,91 @@
+"""What shape rules have in common: checks that say what is wrong in the user's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.ir.dims import Dim, Shape, bounds
+from xlac.ir.op import ShapeError
+from xlac.ir.types import Type, Types
+from xlac_sdk.dtypes import DType
+
+FLOATS = frozenset(d for d in DType if d.is_float)
+INTEGERS = frozenset(d for d in DType if d.is_integer)
+SIGNED = frozenset(d for d in DType if d.is_signed)
+NUMBERS = FLOATS | INTEGERS
+BITS = INTEGERS | {DType.BOOL}
+ANY = frozenset(DType)
+
+
+def names(dtypes: frozenset[DType]) -> str:
+    """A set of element types for a message."""
+    for known, text in ((FLOATS, "floats"), (INTEGERS, "integers"), (NUMBERS, "numbers"), (BITS, "integers or bool")):
+        if dtypes == known:
+            return text
+    return ", ".join(d.value for d in DType if d in dtypes)
+
+
+def dims(shape: Shape) -> str:
+    """A shape for a message."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def check_dtype(mnemonic: str, x: Type, accepts: frozenset[DType], operand: int = 0) -> None:
+    if x.dtype not in accepts:
+        hint = "cast it first" if x.dtype is DType.BOOL or not accepts & FLOATS or x.dtype.is_integer else ""
+        raise ShapeError(f"{mnemonic} takes {names(accepts)}, got {x}", operand=operand, hint=hint)
+
+
+def check_same(mnemonic: str, types: Sequence[Type], first: int = 0) -> Type:
+    """All types equal, shape and dtype; `first` is the operand number of the first of them."""
+    for number, other in enumerate(types[1:], first + 1):
+        if other.dtype is not types[0].dtype:
+            raise ShapeError(
+                f"{mnemonic} needs one element type, got {types[0]} and {other}", operand=number, hint="cast one of them"
+            )
+        if other.shape != types[0].shape:
+            raise ShapeError(f"{mnemonic} needs equal shapes, got {types[0]} and {other}", operand=number)
+    return types[0]
+
+
+def check_scalar(mnemonic: str, x: Type, operand: int) -> None:
+    if x.shape:
+        raise ShapeError(f"{mnemonic} needs a scalar here, got {x}", operand=operand)
+
+
+def check_axes(axes: Sequence[int], rank: int, attribute: str = "axes") -> None:
+    """Distinct axes, each counted from the start."""
+    for axis in axes:
+        if not 0 <= axis < rank:
+            raise ShapeError(f"axis {axis} is out of range for a tensor of rank {rank}", attribute=attribute)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"{attribute} {list(axes)} names an axis twice", attribute=attribute)
+
+
+def check_rank(mnemonic: str, x: Type, rank: int, operand: int = 0) -> None:
+    if x.rank != rank:
+        raise ShapeError(f"{mnemonic} needs a tensor of rank {rank}, got {x}", operand=operand)
+
+
+def check_lengths(mnemonic: str, rank: int, **attributes: Sequence[object]) -> None:
+    """Attributes that hold one entry an axis."""
+    for name, values in attributes.items():
+        if len(values) != rank:
+            raise ShapeError(
+                f"{mnemonic} needs {rank} entries in {name}, one an axis, got {list(values)}", attribute=name
+            )
+
+
+def extent(size: Dim) -> Dim:
+    """A size computed by subtraction: never negative."""
+    return max(0, size) if isinstance(size, int) else size
+
+
+def fits(value: Dim, limit: Dim) -> bool:
+    """False when `value` certainly exceeds `limit`."""
+    return bounds(limit - value)[1] >= 0
+
+
+def several(types: Sequence[Type]) -> Types:
+    """One type alone, or a tuple of them: how results are written."""
+    return types[0] if len(types) == 1 else tuple(types)

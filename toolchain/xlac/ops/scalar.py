@@ -1,0 +1,417 @@
+"""Operations that apply one scalar primitive to every element of operands of equal type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
+from xlac.ir.types import Type
+from xlac.ops import numeric
+from xlac.ops.checks import ANY, BITS, FLOATS, INTEGERS, NUMBERS, check_dtype, check_same, names
+from xlac.ops.leaf import convert_element
+from xlac.ops.sampling import dtypes_and_shapes
+from xlac_sdk import build
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Const as KernelConst
+from xlac_sdk.kernel import Expr
+from xlac_sdk.primitives import Primitive
+
+EXACT = frozenset(
+    {Primitive.MAX, Primitive.MIN, Primitive.FLOOR, Primitive.CEIL, Primitive.TRUNC, Primitive.ROUND,
+     Primitive.NEG, Primitive.ABS, Primitive.SELECT}
+)  # fmt: skip
+"""Primitives whose result on halves is a half already: nothing to round."""
+
+
+class Scalar(Elementwise):
+    """One primitive, element by element."""
+
+    primitive: ClassVar[Primitive]
+    accepts: ClassVar[frozenset[DType]] = NUMBERS
+    draws: ClassVar[tuple[str, ...]] = ("normal",)
+
+    def infer(self, *types: Type) -> Type:
+        for number, x in enumerate(types):
+            check_dtype(self.mnemonic, x, self.accepts, number)
+        return check_same(self.mnemonic, types)
+
+    def evaluate(self, *arrays: Array) -> Array:
+        return numeric.scalar(self.primitive, *arrays)
+
+    def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
+        compute = inputs[0].type.dtype.compute
+        value = build.apply(self.primitive, *(build.cast(x.read(at), compute) for x in inputs))
+        return value if self.primitive in EXACT else convert_element(value, result.dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return dtypes_and_shapes(len(cls.operands), cls.accepts, cls.draws)
+
+
+class Binary(Scalar):
+    operands = ("x", "y")
+
+
+class Unary(Scalar):
+    operands = ("x",)
+    accepts = FLOATS
+
+
+@declare
+class Add(Binary):
+    """x + y; integers wrap."""
+
+    mnemonic, primitive = "add", Primitive.ADD
+
+
+@declare
+class Sub(Binary):
+    """x - y; integers wrap."""
+
+    mnemonic, primitive = "sub", Primitive.SUB
+
+
+@declare
+class Mul(Binary):
+    """x * y; integers wrap."""
+
+    mnemonic, primitive = "mul", Primitive.MUL
+
+
+@declare
+class Div(Binary):
+    """x / y; integers truncate, and x / 0 is -1 (all bits set)."""
+
+    mnemonic, primitive = "div", Primitive.DIV
+
+
+@declare
+class Rem(Binary):
+    """The remainder of truncated division, with the sign of x; x rem 0 is x for integers, NaN for floats."""
+
+    mnemonic, primitive = "rem", Primitive.REM
+
+
+@declare
+class Pow(Binary):
+    """x to the power y. Integers wrap; to a negative power they give the truncated reciprocal (0 gives -1)."""
+
+    mnemonic, primitive = "pow", Primitive.POW
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        floats = dtypes_and_shapes(2, FLOATS, ("positive", "normal"))
+        whole = [Sample((Type(d, (5, 9)),) * 2, {}, ("normal", "small")) for d in DType if d.is_integer]
+        return [*floats, *whole, Sample((Type(DType.I32, (64,)),) * 2, {}, ("unit", "normal"))]
+
+
+@declare
+class Max(Binary):
+    """The larger; NaN when either is NaN, and +0 is larger than -0."""
+
+    mnemonic, primitive = "max", Primitive.MAX
+
+
+@declare
+class Min(Binary):
+    """The smaller; NaN when either is NaN, and -0 is smaller than +0."""
+
+    mnemonic, primitive = "min", Primitive.MIN
+
+
+@declare
+class Floor(Unary):
+    """Rounds down to an integer."""
+
+    mnemonic, primitive = "floor", Primitive.FLOOR
+
+
+@declare
+class Round(Unary):
+    """Rounds to the nearest integer, ties to even."""
+
+    mnemonic, primitive = "round", Primitive.ROUND
+
+
+@declare
+class Exp(Unary):
+    """e to the power x."""
+
+    mnemonic, primitive = "exp", Primitive.EXP
+
+
+@declare
+class Expm1(Unary):
+    """exp(x) - 1, accurate near 0."""
+
+    mnemonic, primitive = "expm1", Primitive.EXPM1
+
+
+@declare
+class Log(Unary):
+    """The natural logarithm; NaN below 0, -inf at 0."""
+
+    mnemonic, primitive, draws = "log", Primitive.LOG, ("positive",)
+
+
+@declare
+class Log1p(Unary):
+    """log(1 + x), accurate near 0."""
+
+    mnemonic, primitive, draws = "log1p", Primitive.LOG1P, ("positive",)
+
+
+@declare
+class Sin(Unary):
+    """The sine of x radians."""
+
+    mnemonic, primitive = "sin", Primitive.SIN
+
+
+@declare
+class Cos(Unary):
+    """The cosine of x radians."""
+
+    mnemonic, primitive = "cos", Primitive.COS
+
+
+@declare
+class Sqrt(Unary):
+    """The square root; NaN below 0."""
+
+    mnemonic, primitive, draws = "sqrt", Primitive.SQRT, ("positive",)
+
+
+@declare
+class Erf(Unary):
+    """The error function."""
+
+    mnemonic, primitive = "erf", Primitive.ERF
+
+
+@declare
+class Atan2(Binary):
+    """The angle of the point (y, x), from -pi to pi; the first operand is y."""
+
+    mnemonic, primitive, accepts = "atan2", Primitive.ATAN2, FLOATS
+    operands = ("y", "x")
+
+
+@declare
+class And(Binary):
+    """Bitwise and; logical for bool."""
+
+    mnemonic, primitive, accepts = "and", Primitive.AND, BITS
+
+
+@declare
+class Or(Binary):
+    """Bitwise or; logical for bool."""
+
+    mnemonic, primitive, accepts = "or", Primitive.OR, BITS
+
+
+@declare
+class Xor(Binary):
+    """Bitwise exclusive or; logical for bool."""
+
+    mnemonic, primitive, accepts = "xor", Primitive.XOR, BITS
+
+
+@declare
+class Shl(Binary):
+    """Shifts left; by at least the width it gives 0."""
+
+    mnemonic, primitive, accepts, draws = "shl", Primitive.SHL, INTEGERS, ("normal", "index")
+
+
+@declare
+class Shr(Binary):
+    """Shifts right, copying the sign of signed integers; by at least the width only sign bits are left."""
+
+    mnemonic, primitive, accepts, draws = "shr", Primitive.SHR, INTEGERS, ("normal", "index")
+
+
+DIRECTIONS = {
+    "lt": (Primitive.LT, False), "le": (Primitive.LE, False), "gt": (Primitive.LT, True),
+    "ge": (Primitive.LE, True), "eq": (Primitive.EQ, False), "ne": (Primitive.NE, False),
+}  # fmt: skip
+"""The primitive of each comparison, and whether its operands swap."""
+
+
+@declare
+class Compare(Elementwise):
+    """Whether x and y stand in a relation (`lt le gt ge eq ne`); with NaN only `ne` is true."""
+
+    mnemonic = "compare"
+    operands = ("x", "y")
+    direction: str = "eq"
+
+    def infer(self, *types: Type) -> Type:
+        if self.direction not in DIRECTIONS:
+            known = ", ".join(DIRECTIONS)
+            raise ShapeError(f"unknown comparison {self.direction!r}; there are {known}", attribute="direction")
+        x, y = types
+        if x.dtype is DType.BOOL and self.direction not in ("eq", "ne"):
+            raise ShapeError(f"bool has no order: {self.direction} takes numbers", operand=0, hint="use eq or ne")
+        return check_same(self.mnemonic, (x, y)).with_dtype(DType.BOOL)
+
+    def evaluate(self, *arrays: Array) -> Array:
+        primitive, swap = DIRECTIONS[self.direction]
+        return numeric.scalar(primitive, *(arrays[::-1] if swap else arrays))
+
+    def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
+        primitive, swap = DIRECTIONS[self.direction]
+        compute = inputs[0].type.dtype.compute
+        values = [build.cast(x.read(at), compute) for x in inputs]
+        return build.apply(primitive, *(values[::-1] if swap else values))
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        each = [Sample((Type(DType.F32, (5, 9)),) * 2, {"direction": d}, ("special",)) for d in DIRECTIONS]
+        return each + dtypes_and_shapes(2, NUMBERS, attributes={"direction": "le"}) + [
+            Sample((Type(DType.BOOL, (9,)),) * 2, {"direction": "ne"})
+        ]  # fmt: skip
+
+
+@declare
+class Select(Elementwise):
+    """x where the condition is true, y where it is false; nothing of the other one shows."""
+
+    mnemonic = "select"
+    operands = ("condition", "x", "y")
+
+    def infer(self, *types: Type) -> Type:
+        condition, x, y = types
+        check_dtype(self.mnemonic, condition, frozenset({DType.BOOL}))
+        result = check_same(self.mnemonic, (x, y), 1)
+        if condition.shape != result.shape:
+            raise ShapeError(f"select needs equal shapes, got {condition} and {result}", operand=0)
+        return result
+
+    def evaluate(self, *arrays: Array) -> Array:
+        condition, x, y = arrays
+        return np.asarray(np.where(condition, x, y))
+
+    def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
+        condition, x, y = (operand.read(at) for operand in inputs)
+        compute = result.dtype.compute
+        return build.select(condition, build.cast(x, compute), build.cast(y, compute))
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        found = dtypes_and_shapes(2, ANY)
+        return [Sample((s.inputs[0].with_dtype(DType.BOOL), *s.inputs), {}, s.draw) for s in found]
+
+
+@declare
+class Cast(Elementwise):
+    """Converts to another element type.
+
+    Floats to integers truncate, saturate and turn NaN into 0; integers wrap; to bool is `x != 0`; narrower
+    floats round to nearest even. A half is converted to and from every other type through f32.
+    """
+
+    mnemonic = "cast"
+    dtype: DType = DType.F32
+
+    def infer(self, *types: Type) -> Type:
+        (x,) = types
+        return x.with_dtype(self.dtype)
+
+    def evaluate(self, *arrays: Array) -> Array:
+        return numeric.convert(arrays[0], self.dtype)
+
+    def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
+        (x,) = inputs
+        if x.type.dtype is self.dtype:
+            return x.read(at)
+        return convert_element(x.read(at), self.dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        through = [(a, b) for a in DType for b in DType if (a is DType.F32) != (b is DType.F32)]
+        others = "f64>i64 f64>u64 f64>f16 f64>bf16 i64>f64 i64>f16 u64>f64 u64>i32 f16>bf16 bf16>i64 i8>u64 bool>f16"
+        pairs = through + [(DType(a), DType(b)) for a, b in (pair.split(">") for pair in others.split())]
+        shapes: list[tuple[int, ...]] = [(), (0,), (2, 3, 5), (4999,)]
+        return [Sample((Type(a, (17,)),), {"dtype": b}, ("special",)) for a, b in pairs] + [Sample((Type(DType.F32, s),), {"dtype": DType.I32}) for s in shapes]
+
+
+@declare
+class Bitcast(Elementwise):
+    """The same bits as another element type.
+
+    A narrower type adds a last axis, a wider one takes it away; the first of its elements holds the lowest bits.
+    """
+
+    mnemonic = "bitcast"
+    dtype: DType = DType.I32
+
+    def infer(self, *types: Type) -> Type:
+        (x,) = types
+        if DType.BOOL in (x.dtype, self.dtype):
+            raise ShapeError(f"bitcast takes {names(NUMBERS)}, got {x} to {self.dtype}", hint="cast a bool instead")
+        if self.dtype.bits < x.dtype.bits:
+            return Type(self.dtype, (*x.shape, x.dtype.bits // self.dtype.bits))
+        if self.dtype.bits > x.dtype.bits:
+            parts = self.dtype.bits // x.dtype.bits
+            if not x.shape or x.shape[-1] != parts:
+                raise ShapeError(f"bitcast to {self.dtype} needs a last axis of {parts}, got {x}", operand=0)
+            return Type(self.dtype, x.shape[:-1])
+        return x.with_dtype(self.dtype)
+
+    def evaluate(self, *arrays: Array) -> Array:
+        x, new = np.ascontiguousarray(arrays[0]), self.dtype.numpy
+        shape = arrays[0].shape
+        if new.itemsize < x.dtype.itemsize:
+            shape = (*shape, x.dtype.itemsize // new.itemsize)
+        elif new.itemsize > x.dtype.itemsize:
+            shape = shape[:-1]
+        return np.frombuffer(x.tobytes(), new).reshape(shape)
+
+    def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
+        (x,) = inputs
+        old, new = x.type.dtype, self.dtype
+        if new.bits < old.bits:
+            shift = build.cast(build.mul(at[-1], new.bits), unsigned(old))
+            raw = _bits(x.read(at[:-1]), old)
+            return _from_bits(build.cast(build.apply(Primitive.SHR, raw, shift), unsigned(new)), new)
+        if new.bits == old.bits:
+            return _from_bits(_bits(x.read(at), old), new)
+        wide, whole = unsigned(new), None
+        for part in range(new.bits // old.bits):
+            raw = build.cast(_bits(x.read((*at, build.index(part))), old), wide)
+            raw = build.apply(Primitive.SHL, raw, KernelConst(part * old.bits, wide)) if part else raw
+            whole = raw if whole is None else build.apply(Primitive.OR, whole, raw)
+        assert whole is not None
+        return _from_bits(whole, new)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        same = [
+            Sample((Type(DType(a), (3, 7)),), {"dtype": DType(b)}, ("special",))
+            for a, b in (("f32", "i32"), ("i32", "f32"), ("f64", "u64"), ("u64", "f64"), ("f16", "u16"),
+                         ("i16", "f16"), ("bf16", "u16"), ("u16", "bf16"), ("i8", "u8"), ("u8", "i8"))
+        ]  # fmt: skip
+        split = [Sample((Type(DType.F32, s),), {"dtype": DType.U8}) for s in ((), (0, 3), (5,), (1250,))]
+        joined = [Sample((Type(DType.U8, s),), {"dtype": DType.F32}) for s in ((4,), (0, 4), (3, 5, 4))]
+        return [*same, *split, *joined]
+
+
+def unsigned(dtype: DType) -> DType:
+    """The unsigned integer of the same width."""
+    return DType(f"u{dtype.bits}")
+
+
+def _bits(value: Expr, dtype: DType) -> Expr:
+    """What an element of `dtype`, held in its compute type, looks like in memory."""
+    stored = build.cast(value, dtype)
+    return stored if dtype is unsigned(dtype) else build.apply(Primitive.BITCAST, stored, dtype=unsigned(dtype))
+
+
+def _from_bits(value: Expr, dtype: DType) -> Expr:
+    stored = value if dtype is unsigned(dtype) else build.apply(Primitive.BITCAST, value, dtype=dtype)
+    return build.cast(stored, dtype.compute)
