@@ -66,11 +66,15 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Runs a kernel; one argument for each of its parameters, in order."""
+    """Runs a kernel; one argument for each of its parameters, in order.
+
+    A kernel may be launched for several parts of a model: `origins` are those of this launch.
+    """
 
     kernel: Kernel
     arguments: tuple[Argument, ...]
     sizes: tuple[int, ...] = ()
+    origins: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

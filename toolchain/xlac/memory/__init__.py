@@ -1,0 +1,1 @@
+"""Buffers, lifetimes and the arena: where every value lives, decided before anything runs."""

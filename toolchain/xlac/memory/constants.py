@@ -1,0 +1,90 @@
+"""The constant slots of a program: weights, folded values and prepacked weights, their data made on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from xlac.ir.dims import static
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ops.leaf import Const, Param
+from xlac.schedule.group import Packed
+from xlac_sdk.program import Role, Slot
+
+
+class Lazy(Mapping[str, Array]):
+    """Arrays by symbol, each made at its first use."""
+
+    def __init__(self) -> None:
+        self._makers: dict[str, Callable[[], Array]] = {}
+        self._made: dict[str, Array] = {}
+
+    def add(self, symbol: str, make: Callable[[], Array]) -> None:
+        self._makers[symbol] = make
+
+    def __getitem__(self, symbol: str) -> Array:
+        if symbol not in self._made:
+            self._made[symbol] = self._makers[symbol]()
+        return self._made[symbol]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+class Constants:
+    """Gives each constant one slot, however often it is used."""
+
+    def __init__(self, weights: Mapping[str, Array]) -> None:
+        self.weights = weights
+        self.arrays = Lazy()
+        self.slots: list[Slot] = []
+        self._known: dict[object, Slot] = {}
+
+    def slot(self, node: Node) -> Slot:
+        """The slot of a Const or a weight. Equal weights by name, and equal constants, share one."""
+        op = node.op
+        assert isinstance(op, Const | Param)
+        key: object = op.name if isinstance(op, Param) else (node.type, op.value.tobytes())
+        if key not in self._known:
+            slot = Slot(
+                node.name, f"c{len(self.slots)}", node.type.dtype, static(node.shape), Role.CONSTANT,
+                origin=node.origin,
+            )  # fmt: skip
+            self._add(key, slot, lambda: self.data(node))
+        return self._known[key]
+
+    def packed(self, packed: Packed) -> Slot:
+        """The slot of a constant computed from others. Equal packings of equal sources share one."""
+        key = (packed.key, packed.dtype, packed.size, tuple(self._identity(s) for s in packed.sources))
+        if key not in self._known:
+            name = f"{packed.sources[0].name}.packed" if packed.sources else "packed"
+            slot = Slot(name, f"c{len(self.slots)}", packed.dtype, (packed.size,), Role.CONSTANT)
+            sources = packed.sources
+            self._add(key, slot, lambda: _flat(packed.make(*map(self.data, sources)), packed))
+        return self._known[key]
+
+    def data(self, node: Node) -> Array:
+        """The array of a Const or a weight."""
+        op = node.op
+        assert isinstance(op, Const | Param)
+        return op.value if isinstance(op, Const) else self.weights[op.name]
+
+    def _identity(self, node: Node) -> object:
+        op = node.op
+        return op.name if isinstance(op, Param) else (node.type, op.value.tobytes()) if isinstance(op, Const) else node
+
+    def _add(self, key: object, slot: Slot, make: Callable[[], Array]) -> None:
+        self._known[key] = slot
+        self.slots.append(slot)
+        self.arrays.add(slot.symbol, make)
+
+
+def _flat(array: Array, packed: Packed) -> Array:
+    flat = np.ascontiguousarray(array, packed.dtype.numpy).reshape(-1)
+    assert flat.size == packed.size, f"packing {packed.key} gave {flat.size} elements, not {packed.size}"
+    return flat

@@ -1,0 +1,52 @@
+"""When each temporary is alive, counted in steps of a program that is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from xlac.memory.arena import Span
+from xlac_sdk.program import Role, Slot
+
+
+class Lifetimes:
+    """A clock of steps, and the first and last step at which each temporary is used.
+
+    What was made before a loop and is used inside it stays alive until the loop ends.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0
+        self._spans: dict[Slot, list[int]] = {}
+        self._level: dict[Slot, int] = {}
+        self._loops: list[tuple[int, set[Slot]]] = []
+
+    def tick(self) -> None:
+        self.now += 1
+
+    def use(self, slot: Slot) -> None:
+        if slot.role is not Role.TEMPORARY:
+            return
+        span = self._spans.setdefault(slot, [self.now, self.now])
+        self._level.setdefault(slot, len(self._loops))
+        span[1] = self.now
+        for _, used in self._loops:
+            used.add(slot)
+
+    def local(self, slot: Slot) -> bool:
+        """Whether a temporary was made in the innermost open loop (or outside all, if none is open)."""
+        return self._level.get(slot) == len(self._loops)
+
+    @contextmanager
+    def loop(self) -> Iterator[None]:
+        self.tick()
+        self._loops.append((self.now, set()))
+        yield
+        start, used = self._loops.pop()
+        for slot in used:
+            if self._spans[slot][0] < start:
+                self._spans[slot][1] = self.now
+        self.tick()
+
+    def spans(self) -> dict[Slot, Span]:
+        return {slot: Span(slot.nbytes, first, last) for slot, (first, last) in self._spans.items()}

@@ -1,0 +1,379 @@
+"""Scheduled groups to a program: steps in order, and a place in memory for every value.
+
+A value that the caller wants is written straight to the caller's memory, a loop's carry straight to the
+carry, a stacked result straight to its slice, where that is safe; what is left lives in the arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xlac.ir.dims import static
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array, attributes
+from xlac.ir.types import Type
+from xlac.memory.arena import pack
+from xlac.memory.constants import Constants
+from xlac.memory.lifetimes import Lifetimes
+from xlac.ops.control import Call as CallOp
+from xlac.ops.control import Cond, Pick, Scan
+from xlac.ops.control import While as WhileOp
+from xlac.ops.leaf import Const, Param
+from xlac.schedule.fusion import is_alias
+from xlac.schedule.group import Group, Kind, Packed, Partition, Scheduled, Scratch, Value
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Access, Kernel
+from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.rewrite import merge_parameters
+from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
+
+Places = dict[Node, Argument]
+Wanted = list[tuple[Node, Argument]]  # values, and where they must be in the end
+Schedules = Callable[[Group], Scheduled]
+
+
+def plan(partition: Partition, schedules: Schedules, weights: Mapping[str, Array]) -> Program:
+    """The whole program of a graph whose shapes are known."""
+    return _Planner(schedules, weights).program(partition)
+
+
+@dataclass
+class _Readers:
+    """For one partition: which value an alias stands for, and the last group that reads each value."""
+
+    root: dict[Node, Node]
+    last: dict[Node, int]
+
+    @staticmethod
+    def of(partition: Partition) -> _Readers:
+        root: dict[Node, Node] = {}
+        last: dict[Node, int] = {}
+        for number, group in enumerate(partition.groups):
+            for node in group.inputs:
+                last[root.get(node, node)] = number
+            if is_alias(group):
+                root[group.outputs[0]] = root.get(group.inputs[0], group.inputs[0])
+        for node in partition.graph.outputs.values():
+            last[root.get(node, node)] = len(partition.groups)
+        return _Readers(root, last)
+
+
+class _Planner:
+    def __init__(self, schedules: Schedules, weights: Mapping[str, Array]) -> None:
+        self.schedules = schedules
+        self.constants = Constants(weights)
+        self.lifetimes = Lifetimes()
+        self.slots: list[Slot] = []
+        self.counters = 0
+        self.merged: dict[tuple[Kernel, int, int], Kernel] = {}
+
+    # ---- the whole ---------------------------------------------------------------------------
+
+    def program(self, partition: Partition) -> Program:
+        graph = partition.graph
+        inputs = [self.slot(Role.INPUT, n.type, _param_name(n), f"in{i}", n.origin) for i, n in enumerate(graph.inputs)]
+        outputs = [
+            self.slot(Role.OUTPUT, n.type, name, f"out{i}", n.origin)
+            for i, (name, n) in enumerate(graph.outputs.items())
+        ]
+        places: Places = {n: Argument(s) for n, s in zip(graph.inputs, inputs, strict=True)}
+        wanted = [(n, Argument(s)) for n, s in zip(graph.outputs.values(), outputs, strict=True)]
+        steps = self.block(partition, places, wanted)
+
+        spans = self.lifetimes.spans()
+        layout = pack(list(spans.values()))
+        moved = {slot: replace(slot, offset=o) for slot, o in zip(spans, layout.offsets, strict=True)}
+        slots = (*self.slots, *self.constants.slots)
+        return Program(
+            graph.name, tuple(inputs), tuple(outputs), tuple(moved.get(s, s) for s in slots),
+            _relocate(steps, moved), self.constants.arrays, arena_bytes=layout.nbytes,
+            facts={"live_bytes": layout.bound},
+        )  # fmt: skip
+
+    def slot(self, role: Role, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Slot:
+        slot = Slot(name, symbol, type.dtype, static(type.shape), role, origin=origin)
+        self.slots.append(slot)
+        return slot
+
+    def temporary(self, type: Type, origin: Origin | None = None) -> Argument:
+        slot = self.slot(Role.TEMPORARY, type, origin.name if origin else "", f"t{len(self.slots)}", origin)
+        self.lifetimes.use(slot)
+        return Argument(slot)
+
+    # ---- a block: the groups of one graph ----------------------------------------------------
+
+    def block(self, partition: Partition, places: Places, wanted: Wanted) -> tuple[Step, ...]:
+        """The steps that compute a graph; on return every wanted value is in its place."""
+        readers = _Readers.of(partition)
+        direct: Places = {}
+        for node, place in wanted:
+            direct.setdefault(readers.root.get(node, node), place)
+        for node in places:
+            direct.pop(node, None)
+        steps: list[Step] = []
+        for number, group in enumerate(partition.groups):
+            if is_alias(group):
+                places[group.outputs[0]] = self.place(group.inputs[0], places)
+            elif group.kind is Kind.CONTROL:
+                steps += self.control(group, partition, places, direct)
+            elif group.kind is Kind.CLAIMED:
+                steps.append(self.claimed(group, places, direct))
+            else:
+                steps += self.launches(group, number, readers, places, direct)
+        steps += self.copies([(self.place(n, places), place, n.type) for n, place in wanted])
+        return tuple(steps)
+
+    def place(self, node: Node, places: Places) -> Argument:
+        if node not in places:
+            if isinstance(node.op, Const | Param):
+                places[node] = Argument(self.constants.slot(node))
+            else:
+                raise AssertionError(f"{node.op.mnemonic} {node.name} is read before it is computed")
+        return places[node]
+
+    def launches(
+        self, group: Group, number: int, readers: _Readers, places: Places, direct: Places
+    ) -> Iterable[Step]:
+        scheduled = self.schedules(group)
+        shared = {output: input for output, input in scheduled.in_place if output in group.outputs}
+        self.lifetimes.tick()
+        for output in group.outputs:
+            place = direct.get(output)
+            source = shared.get(output)
+            if place is None and source is not None:
+                place = self.reusable(source, output, number, readers, places)
+            places[output] = place or self.temporary(output.type, output.origin)
+        scratch: dict[Scratch, Argument] = {}
+        steps: list[Step] = []
+        origins = tuple(dict.fromkeys(n.origin for n in group.nodes if n.origin))
+        for launching in scheduled.launches:
+            arguments = tuple(self.value(v, places, scratch) for v in launching.arguments)
+            for argument in arguments:
+                self.lifetimes.use(argument.slot)
+            steps.append(self.launch(launching.kernel, arguments, origins))
+            self.lifetimes.tick()
+        return steps
+
+    def launch(self, kernel: Kernel, arguments: tuple[Argument, ...], origins: tuple[Origin, ...]) -> Launch:
+        """A launch; parameters that were given the same memory become one."""
+        for i, written in enumerate(kernel.parameters):
+            if written.access is Access.READ:
+                continue
+            for j, other in enumerate(kernel.parameters):
+                if i != j and arguments[i] == arguments[j]:
+                    key = (kernel, i, j)
+                    if key not in self.merged:
+                        self.merged[key] = merge_parameters(kernel, written, other)
+                    return self.launch(self.merged[key], arguments[:j] + arguments[j + 1 :], origins)
+        return Launch(kernel, arguments, origins=origins)
+
+    def reusable(
+        self, source: Node, output: Node, number: int, readers: _Readers, places: Places
+    ) -> Argument | None:
+        """The place of an input that nobody reads after this group, if the output may take it over."""
+        place = places.get(source)
+        if place is None or readers.last[readers.root.get(source, source)] > number:
+            return None
+        whole = not place.offset and not place.strides and place.slot.nbytes == output.type.nbytes
+        return place if whole and self.lifetimes.local(place.slot) else None
+
+    def value(self, value: Value, places: Places, scratch: dict[Scratch, Argument]) -> Argument:
+        match value:
+            case Node():
+                return self.place(value, places)
+            case Packed():
+                return Argument(self.constants.packed(value))
+            case Scratch():
+                if value not in scratch:
+                    scratch[value] = self.temporary(Type(value.dtype, (value.size,)))
+                return scratch[value]
+
+    def copies(self, moves: Sequence[tuple[Argument, Argument, Type]]) -> list[Step]:
+        """(source, target, what) as if all were done at once: a source that another move overwrites is saved."""
+        moves = [(s, t, w) for s, t, w in moves if s != t and _size(w)]
+        targets = {target.slot for _, target, _ in moves}
+        saved: list[Step] = []
+        steps: list[Step] = []
+        for source, target, what in moves:
+            if source.slot in targets:
+                kept = self.temporary(what)
+                saved.append(self.copy(source, kept, what))
+                steps.append(self.copy(kept, target, what))
+            else:
+                steps.append(self.copy(source, target, what))
+        return saved + steps
+
+    def copy(self, source: Argument, target: Argument, what: Type) -> Copy:
+        self.lifetimes.tick()
+        self.lifetimes.use(source.slot)
+        self.lifetimes.use(target.slot)
+        return Copy(target, source, _size(what))
+
+    def claimed(self, group: Group, places: Places, direct: Places) -> Call:
+        self.lifetimes.tick()
+        for output in group.outputs:
+            places[output] = direct.get(output) or self.temporary(output.type, output.origin)
+        arguments = tuple(self.place(n, places) for n in (*group.inputs, *group.outputs))
+        for argument in arguments:
+            self.lifetimes.use(argument.slot)
+        return Call(group.hero.op.mnemonic, arguments, attributes(group.hero.op), group.hero.origin)
+
+    # ---- control -----------------------------------------------------------------------------
+
+    def control(self, group: Group, partition: Partition, places: Places, direct: Places) -> list[Step]:
+        node = group.hero
+        results = self.results(node, group, places, direct)
+        given = [self.place(i, places) for i in node.inputs]
+        for place in (*given, *results):
+            self.lifetimes.use(place.slot)
+        match node.op:
+            case CallOp(body=body):
+                inner = partition.inner[body]
+                bound = dict(zip(body.inputs, given, strict=True))
+                return list(self.block(inner, bound, _outputs(body, results)))
+            case Cond(branches=branches):
+                blocks = []
+                for branch in branches:
+                    bound = dict(zip(branch.inputs, given[1:], strict=True))
+                    with self.lifetimes.loop():  # a branch not taken must not free what another reads
+                        blocks.append(self.block(partition.inner[branch], bound, _outputs(branch, results)))
+                return [Branch(given[0], tuple(blocks))]
+            case WhileOp():
+                return self.while_loop(node.op, partition, given, results)
+            case Scan():
+                return self.scan(node.op, partition, given, results)
+        raise UnsupportedError(Diagnostic("XL5010", f"'{node.op.mnemonic}' cannot be lowered", hint=node.name))
+
+    def results(self, node: Node, group: Group, places: Places, direct: Places) -> list[Argument]:
+        """Places for every result of a control operation, known to the nodes that pick them."""
+        picks: dict[int, list[Node]] = {}
+        for output in group.outputs:
+            picks.setdefault(output.op.index if isinstance(output.op, Pick) else 0, []).append(output)
+        found = []
+        for number, type in enumerate(node.results):
+            mine = picks.get(number, [])
+            place = next((direct[n] for n in mine if n in direct), None)
+            place = place or self.temporary(type, node.origin)
+            for pick in mine:
+                places[pick] = place
+            found.append(place)
+        return found
+
+    def while_loop(
+        self, op: WhileOp, partition: Partition, given: list[Argument], carry: list[Argument]
+    ) -> list[Step]:
+        steps = self.copies(list(zip(given, carry, (p.type for p in op.body.inputs), strict=True)))
+        with self.lifetimes.loop():
+            flag = self.temporary(Type(DType.BOOL, ()))
+            for place in carry:
+                self.lifetimes.use(place.slot)
+            known = dict(zip(op.cond.inputs, carry, strict=True))
+            condition = self.block(partition.inner[op.cond], known, _outputs(op.cond, [flag]))
+            known = dict(zip(op.body.inputs, carry, strict=True))
+            body = self.iteration(partition.inner[op.body], known, carry, [])
+            self.lifetimes.use(flag.slot)
+        return [*steps, While(condition, flag, body)]
+
+    def scan(self, op: Scan, partition: Partition, given: list[Argument], results: list[Argument]) -> list[Step]:
+        length = op.length
+        assert isinstance(length, int)
+        self.counters += 1
+        counter = f"step{self.counters}"
+        carry, stacked = results[: op.carries], results[op.carries :]
+        kinds = [p.type for p in op.body.inputs[: op.carries]]
+        steps = self.copies(list(zip(given[: op.carries], carry, kinds, strict=True)))
+
+        def slice_of(place: Argument, count: int) -> Argument:
+            if op.reverse:
+                start = place.offset + (length - 1) * count
+                return Argument(place.slot, start, (*place.strides, (counter, -count)))
+            return Argument(place.slot, place.offset, (*place.strides, (counter, count)))
+
+        inner = partition.inner[op.body]
+        parameters = op.body.inputs
+        known = dict(zip(parameters, carry, strict=False))
+        scanned = parameters[op.carries : op.carries + op.scanned]
+        for parameter, place in zip(scanned, given[op.carries :], strict=False):
+            known[parameter] = slice_of(place, _size(parameter.type))
+        invariant = parameters[op.carries + op.scanned :]
+        known.update(zip(invariant, given[op.carries + op.scanned :], strict=True))
+        outputs = list(op.body.outputs.values())[op.carries :]
+        wanted = [
+            (node, slice_of(place, _size(node.type))) for node, place in zip(outputs, stacked, strict=True)
+        ]
+        with self.lifetimes.loop():
+            for place in (*known.values(), *stacked):
+                self.lifetimes.use(place.slot)
+            body = self.iteration(inner, known, carry, wanted)
+        return [*steps, Repeat(counter, length, body)] if length else steps
+
+    def iteration(
+        self, partition: Partition, known: Places, carry: list[Argument], stacked: Wanted
+    ) -> tuple[Step, ...]:
+        """One turn of a loop: the next value of each carry ends where the carry lives."""
+        graph = partition.graph
+        nexts = list(graph.outputs.values())[: len(carry)]
+        wanted: Wanted = []
+        late: Wanted = []
+        for parameter, node, place in zip(graph.inputs, nexts, carry, strict=False):
+            if node is not parameter:
+                safe = self.overwritable(partition, parameter, node) and all(node is not w for w, _ in wanted)
+                (wanted if safe else late).append((node, place))
+        steps = self.block(partition, known, [*wanted, *stacked])
+        return (*steps, *self.copies([(self.place(n, known), place, n.type) for n, place in late]))
+
+    def overwritable(self, partition: Partition, parameter: Node, node: Node) -> bool:
+        """Whether the next value may be written over the carry: nobody reads the old one afterwards."""
+        readers = _Readers.of(partition)
+        root = readers.root.get(node, node)
+        maker = next((i for i, g in enumerate(partition.groups) if root in g.outputs), None)
+        if maker is None:
+            return False
+        last = readers.last.get(parameter, -1)
+        if last < maker:
+            return True
+        group = partition.groups[maker]
+        if last > maker or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+            return False
+        return (root, parameter) in self.schedules(group).in_place
+
+
+def _outputs(graph: Graph, places: list[Argument]) -> Wanted:
+    return list(zip(graph.outputs.values(), places, strict=True))
+
+
+def _size(type: Type) -> int:
+    return int(np.prod(static(type.shape), dtype=np.int64))
+
+
+def _param_name(node: Node) -> str:
+    assert isinstance(node.op, Param)
+    return node.op.name
+
+
+def _relocate(steps: tuple[Step, ...], moved: Mapping[Slot, Slot]) -> tuple[Step, ...]:
+    """The same steps with every temporary at its final offset."""
+
+    def at(argument: Argument) -> Argument:
+        slot = moved.get(argument.slot)
+        return replace(argument, slot=slot) if slot else argument
+
+    def one(step: Step) -> Step:
+        match step:
+            case Launch() | Call():
+                return replace(step, arguments=tuple(map(at, step.arguments)))
+            case Copy():
+                return replace(step, target=at(step.target), source=at(step.source))
+            case Repeat():
+                return replace(step, body=_relocate(step.body, moved))
+            case While():
+                condition = _relocate(step.condition, moved)
+                return replace(step, condition=condition, flag=at(step.flag), body=_relocate(step.body, moved))
+            case Branch():
+                branches = tuple(_relocate(b, moved) for b in step.branches)
+                return replace(step, index=at(step.index), branches=branches)
+
+    return tuple(map(one, steps))
