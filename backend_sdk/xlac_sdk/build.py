@@ -98,19 +98,17 @@ def total(parts: Terms) -> Expr:
 def add(a: Expr | int, b: Expr | int) -> Expr:
     """Index addition."""
     a, b = lift(a), lift(b)
-    match a, b:
-        case Ramp(base=base, stride=stride, lanes=lanes), Ramp(base=base2, stride=stride2):
-            return ramp(add(base, base2), stride + stride2, lanes)
-        case Ramp(base=base, stride=stride, lanes=lanes), _ if b.lanes == 1:
-            return ramp(add(base, b), stride, lanes)
-        case _, Ramp() if a.lanes == 1:
-            return add(b, a)
-    if a.lanes > 1 or b.lanes > 1:
-        return apply(P.ADD, a, b)
-    found = dict(terms(a))
-    for term, factor in terms(b).items():
-        found[term] = found.get(term, 0) + factor
-    return total(found)
+    if a.lanes == b.lanes == 1:
+        found = dict(terms(a))
+        for term, factor in terms(b).items():
+            found[term] = found.get(term, 0) + factor
+        return total(_rejoin(found))
+    lanes = max(a.lanes, b.lanes)
+    base, stride, vectors = _vector_terms(a)
+    base2, stride2, vectors2 = _vector_terms(b)
+    for term, factor in vectors2.items():
+        vectors[term] = vectors.get(term, 0) + factor
+    return _vector_total(add(base, base2), stride + stride2, vectors, lanes)
 
 
 def mul(a: Expr | int, b: Expr | int) -> Expr:
@@ -121,16 +119,95 @@ def mul(a: Expr | int, b: Expr | int) -> Expr:
     if isinstance(b, Const):
         k = int(b.value)
         if isinstance(a, Const):
-            return Const(int(a.value) * k, INDEX)
+            return Const(int(a.value) * k, INDEX, max(a.lanes, b.lanes))
+        lanes = max(a.lanes, b.lanes)
         if k == 0:
-            return splat(Const(0, INDEX), a.lanes)
+            return splat(Const(0, INDEX), lanes)
         if k == 1:
-            return a
-        if isinstance(a, Ramp):
-            return Ramp(mul(a.base, k), a.stride * k, a.lanes)
-        if a.lanes == 1:
+            return splat(a, lanes)
+        if lanes == 1:
             return total({t: f * k for t, f in terms(a).items()})
+        base, stride, vectors = _vector_terms(a)
+        return _vector_total(mul(base, k), stride * k, {t: f * k for t, f in vectors.items()}, lanes)
     return apply(P.MUL, a, b)
+
+
+def _quotient(term: Expr) -> tuple[Expr, Expr, int] | None:
+    """For `e rem k`: what `e div k` is written as, e, and k."""
+    match term:
+        case Apply(Primitive.REM, (e, Const(value=k))) if int(k) > 0:
+            return _divide(e, int(k)), e, int(k)
+    return None
+
+
+def _divide(e: Expr, k: int) -> Expr:
+    """The opaque quotient of an index by a constant; quotients of quotients are one division."""
+    match e:
+        case Apply(Primitive.DIV, (inner, Const(value=j))) if int(j) > 0 and _positive(inner):
+            return Apply(P.DIV, (inner, Const(int(j) * k, INDEX, e.lanes)), INDEX, e.lanes)
+    return Apply(P.DIV, (e, Const(k, INDEX, e.lanes)), INDEX, e.lanes)
+
+
+def _positive(expr: Expr) -> bool:
+    low = bounds(expr)[0]
+    return low is not None and low >= 0
+
+
+def _rejoin(found: Terms) -> Terms:
+    """`(e div k) * k + e rem k` is e: what a reshape of a reshape comes to."""
+    for term in found:
+        known = _quotient(term)
+        if known is None:
+            continue
+        quotient, e, k = known
+        factor = found[term]
+        if factor and found.get(quotient) == factor * k:
+            rest = {t: f for t, f in found.items() if t != term and t != quotient}
+            for t, f in terms(e).items():
+                rest[t] = rest.get(t, 0) + f * factor
+            return _rejoin(rest)
+    return found
+
+
+def _vector_terms(expr: Expr) -> tuple[Expr, int, Terms]:
+    """An index as a scalar, the step from lane to lane, and a sum of vectors of no known form."""
+    match expr:
+        case Const(value=value):
+            return Const(value, INDEX), 0, {}
+        case Splat(value=value):
+            return value, 0, {}
+        case Ramp(base=base, stride=stride):
+            return base, stride, {}
+        case Apply(Primitive.ADD, (a, b)) if expr.lanes > 1:
+            base, stride, vectors = _vector_terms(a)
+            base2, stride2, vectors2 = _vector_terms(b)
+            for term, factor in vectors2.items():
+                vectors[term] = vectors.get(term, 0) + factor
+            return add(base, base2), stride + stride2, vectors
+        case Apply(Primitive.MUL, (a, Const(value=k))) if expr.lanes > 1:
+            base, stride, vectors = _vector_terms(a)
+            return mul(base, int(k)), stride * int(k), {t: f * int(k) for t, f in vectors.items()}
+    return (expr, 0, {}) if expr.lanes == 1 else (index(0), 0, {expr: 1})
+
+
+def _vector_total(base: Expr, stride: int, vectors: Terms, lanes: int) -> Expr:
+    """The expression that `_vector_terms` takes apart."""
+    for term, factor in vectors.items():
+        known = _quotient(term)
+        if known is not None and factor and vectors.get(known[0]) == factor * known[2]:
+            quotient, e, _ = known
+            rest = {t: f for t, f in vectors.items() if t != term and t != quotient}
+            base2, stride2, vectors2 = _vector_terms(e)
+            for t, f in vectors2.items():
+                rest[t] = rest.get(t, 0) + f * factor
+            return _vector_total(add(base, mul(base2, factor)), stride + stride2 * factor, rest, lanes)
+    result: Expr | None = ramp(base, stride, lanes) if stride or base != index(0) or not any(vectors.values()) else None
+    for term, factor in vectors.items():
+        if factor:
+            one = term if factor == 1 else apply(P.MUL, term, index(factor))
+            result = one if result is None else apply(P.ADD, result, one)
+    assert result is not None
+    return result
 
 
 def sub(a: Expr | int, b: Expr | int) -> Expr:
@@ -248,9 +325,9 @@ def _divmod(a: Expr, k: int) -> tuple[Expr, Expr]:
             if high is not None and high < k:
                 return quotient, rest
             by = index(k)
-            return add(quotient, Apply(P.DIV, (rest, by), INDEX)), Apply(P.REM, (rest, by), INDEX)
+            return add(quotient, _divide(rest, k)), Apply(P.REM, (rest, by), INDEX)
     by = Const(k, INDEX, a.lanes)
-    return Apply(P.DIV, (a, by), INDEX, a.lanes), Apply(P.REM, (a, by), INDEX, a.lanes)
+    return _divide(a, k), Apply(P.REM, (a, by), INDEX, a.lanes)
 
 
 # ---- statements ------------------------------------------------------------------------------
