@@ -1,3 +1,47 @@
-"""xlac compiles graph specs to machine code."""
+"""xlac compiles graph specs to machine code.
+
+    model = xlac.compile("specs/digits.yaml", target="cpu", dims={"batch": 8})
+    probs = model(image=x)
+
+    @xlac.jit
+    def f(x, y, z): return xlac.sum(x + y * z)
+
+Every operation of `xlac ops` is a function here, for use in traced code. Names are imported when first used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "compile": "xlac.compiler",
+    "Compiled": "xlac.compiled",
+    "Model": "xlac.model",
+    "jit": "xlac.frontends.tracing",
+    "Tensor": "xlac.frontends.tracing",
+    "DType": "xlac_sdk.dtypes",
+    "XlacError": "xlac_sdk.source",
+    "SourceError": "xlac_sdk.source",
+    "UnsupportedError": "xlac_sdk.source",
+    "LimitError": "xlac_sdk.source",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if not name.startswith("_"):
+        function = import_module("xlac.frontends.tracing").function(name)
+        if function is not None:
+            return function
+    raise AttributeError(f"module 'xlac' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    import xlac.ops
+
+    return sorted({*globals(), *_HOMES, *xlac.ops.OPS})

@@ -1,0 +1,159 @@
+"""A compiled model as Python calls it: arrays are checked, by name, then handed to the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from xlac_sdk.backend import Array, Executable
+from xlac_sdk.dtypes import DType
+from xlac_sdk.program import Program, Slot
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.target import Target
+
+
+class Compiled:
+    """A model compiled for one target and one set of sizes.
+
+    Call it with arrays in the order of the model's inputs or by name; one output is returned as an array,
+    several as a dict by name. Anything with DLPack or `__array__` is taken; a dtype or shape that differs
+    raises SourceError naming the input.
+    """
+
+    def __init__(self, program: Program, target: Target, executable: Executable) -> None:
+        self.program, self.target, self.executable = program, target, executable
+        self._names = tuple(slot.name for slot in program.inputs)
+        self._fast = getattr(executable, "fast", None)
+        self._single = len(program.outputs) == 1
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        if self._fast is not None:
+            given = arrays if not named else self._ordered(arrays, named)
+            found = self._fast(*given)
+            if found is not NotImplemented:
+                return found if self._single else dict(zip(self.outputs, found, strict=True))
+        results = self._allocate()
+        self._run(self._bound(arrays, named), results)
+        return next(iter(results.values())) if self._single else results
+
+    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
+        """Computes into arrays that the caller owns; allocates nothing when inputs need no conversion.
+
+        Every array of `out` must be C-contiguous, aligned, writable, of the exact dtype and shape, and may not
+        overlap an input.
+        """
+        arrays = self._bound((), inputs)
+        for slot in self.program.outputs:
+            if slot.name not in out:
+                raise _wrong("XL6004", f"output '{slot.name}' is missing from `out`")
+            _check_output(slot, out[slot.name], arrays)
+        _unknown("output", out, [s.name for s in self.program.outputs])
+        self._run(arrays, out)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self._names
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(slot.name for slot in self.program.outputs)
+
+    def _run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        self.executable.run(inputs, outputs)
+
+    def _allocate(self) -> dict[str, Array]:
+        return {s.name: np.empty(s.shape, s.dtype.numpy) for s in self.program.outputs}
+
+    def _ordered(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        rest = self._names[len(arrays) :]
+        if len(named) != len(rest) or any(name not in named for name in rest):
+            bound = self._named(arrays, named)
+            return tuple(bound[name] for name in self._names)
+        return (*arrays, *(named[name] for name in rest))
+
+    def _named(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Every input by name, or SourceError for one missing, unknown or given twice."""
+        if len(arrays) > len(self._names):
+            expected = ", ".join(self._names) or "none"
+            raise _wrong("XL6001", f"{len(arrays)} inputs given, but the model takes {len(self._names)}: {expected}")
+        given = dict(zip(self._names, arrays, strict=False))
+        twice = [name for name in named if name in given]
+        if twice:
+            raise _wrong("XL6001", f"input '{twice[0]}' is given twice, by position and by name")
+        given.update(named)
+        _unknown("input", given, list(self._names))
+        missing = [name for name in self._names if name not in given]
+        if missing:
+            raise _wrong("XL6001", f"input '{missing[0]}' is missing")
+        return given
+
+    def _bound(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Array]:
+        given = self._named(arrays, named)
+        return {slot.name: as_input(slot, given[slot.name]) for slot in self.program.inputs}
+
+
+def as_input(slot: Slot, value: Any) -> Array:
+    """An array that a backend may read for `slot`: converted from DLPack or `__array__`, made contiguous.
+
+    Python numbers and lists take the input's dtype; arrays must have it already.
+    """
+    array = as_array(value, slot.dtype)
+    if array.dtype != slot.dtype.numpy:
+        hint = f"convert it: x.astype(np.{slot.dtype.numpy.name})"
+        raise _wrong("XL6002", f"input '{slot.name}' must be {slot.dtype}, not {array.dtype}", hint)
+    if array.shape != slot.shape:
+        raise _wrong("XL6003", f"input '{slot.name}' must have shape {_shape(slot.shape)}, not {_shape(array.shape)}")
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        array = np.array(array, order="C")
+    return array
+
+
+def as_array(value: Any, dtype: DType | None = None) -> Array:
+    """A NumPy array of anything array-like, without a copy where that is possible."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError):  # on another device, or of a dtype NumPy lacks
+            pass
+    if hasattr(value, "__array__"):
+        return np.asarray(value)
+    try:
+        return np.asarray(value, dtype.numpy if dtype else None)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _wrong("XL6002", f"a {type(value).__name__} is not an array: {error}") from None
+
+
+def _check_output(slot: Slot, array: Any, inputs: Mapping[str, Array]) -> None:
+    name = slot.name
+    if not isinstance(array, np.ndarray):
+        raise _wrong("XL6004", f"output '{name}' must be a NumPy array, not {type(array).__name__}")
+    if array.dtype != slot.dtype.numpy:
+        raise _wrong("XL6002", f"output '{name}' must be {slot.dtype}, not {array.dtype}")
+    if array.shape != slot.shape:
+        raise _wrong("XL6003", f"output '{name}' must have shape {_shape(slot.shape)}, not {_shape(array.shape)}")
+    if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
+        raise _wrong("XL6004", f"output '{name}' must be C-contiguous, aligned and writable")
+    overlapping = next((n for n, a in inputs.items() if np.may_share_memory(a, array)), None)
+    if overlapping is not None:
+        raise _wrong("XL6004", f"output '{name}' shares memory with input '{overlapping}'")
+
+
+def _unknown(kind: str, given: Mapping[str, Any], known: list[str]) -> None:
+    from difflib import get_close_matches
+
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"the model has: {', '.join(known)}"
+            raise _wrong("XL6001", f"unknown {kind} '{name}'", hint)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _wrong(code: str, message: str, hint: str = "") -> SourceError:
+    return SourceError(Diagnostic(code, message, hint=hint))

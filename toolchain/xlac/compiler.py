@@ -1,0 +1,96 @@
+"""Model to executable: every stage, in order."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xlac_sdk.backend import Backend
+from xlac_sdk.program import Program
+from xlac_sdk.registry import find
+from xlac_sdk.target import Request, Target
+
+from xlac.compiled import Compiled
+from xlac.memory.plan import plan
+from xlac.model import Model
+from xlac.passes.pipeline import Observer, optimize
+from xlac.passes.trace import Trace
+from xlac.passes.weights import Weights
+from xlac.schedule.fusion import partition
+from xlac.schedule.group import Partition
+from xlac.schedule.share import Schedules
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowered:
+    """A program and what it was made from: what `explain`, `inspect` and `build` show."""
+
+    model: Model
+    target: Target
+    partition: Partition
+    schedules: Schedules
+    program: Program
+
+
+def compile(
+    source: str | Path | Model,
+    target: str = "cpu",
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+    threads: int = 1,
+    cpu: str = "",
+    triple: str = "",
+) -> Compiled:
+    """Compiles a spec file or a model for a target.
+
+    `dims` gives symbolic sizes, `params` overrides build-time constants. Raises SourceError, UnsupportedError
+    or LimitError.
+    """
+    model = load(source, dims=dims, params=params)
+    backend = find(target)
+    lowered = lower(model, backend.target(Request(cpu=cpu, triple=triple, threads=threads)))
+    return executable(lowered, backend)
+
+
+def load(
+    source: str | Path | Model,
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+) -> Model:
+    """A model from a spec file; a Model is returned as it is."""
+    if isinstance(source, Model):
+        return source
+    from xlac.spec.load import load as load_spec
+
+    return load_spec(Path(source), params=params, dims=dims)
+
+
+def lower(
+    model: Model, target: Target, *, observers: Sequence[Observer] = (), trace: Trace | None = None,
+    until: str | None = None, start: str | None = None,
+) -> Lowered:  # fmt: skip
+    """Model to program: optimise the graph, cut it into groups, schedule each, plan memory."""
+    weights = Weights.over(model.weights)
+    graph = optimize(
+        model.graph, target, weights=weights, precision=model.precision, observers=observers, trace=trace,
+        until=until, start=start,
+    )  # fmt: skip
+    groups = partition(graph, target)
+    schedules = Schedules(target)
+    program = plan(groups, schedules, weights)
+    return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program)
+
+
+def executable(lowered: Lowered, backend: Backend, folder: Path | None = None) -> Compiled:
+    """Program to something that runs: emit, build, load. A temporary folder is used unless one is given."""
+    program, target = lowered.program, lowered.target
+    sources = backend.emit(program, target)
+    if folder is not None:
+        return Compiled(program, target, backend.load(backend.build(sources, folder), program, target))
+    with tempfile.TemporaryDirectory(prefix="xlac-") as made:
+        artifact = backend.build(sources, Path(made))
+        return Compiled(program, target, backend.load(artifact, program, target))

@@ -1,0 +1,1 @@
+"""Ways in besides the spec language: each ends in the same graph."""

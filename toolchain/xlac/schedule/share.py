@@ -1,0 +1,95 @@
+"""Schedules each distinct group once: groups of one structure share their kernels.
+
+A model repeats its blocks; so the sixteen bottlenecks of ResNet-50 cost the scheduling, the code and the
+compile time of the few that differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from xlac_sdk.target import Target
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import attributes
+from xlac.ops.leaf import Const, Param
+from xlac.schedule.group import Group, Launching, Packed, Scheduled, Scratch, Value
+from xlac.schedule.schedule import schedule
+
+INLINE = 64  # elements up to which the values of a constant are part of a group's structure
+
+
+class Schedules:
+    """Callable: the schedule of a group, shared with every group of the same structure."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._of_group: dict[Group, Scheduled] = {}
+        self._of_structure: dict[object, tuple[Group, Scheduled]] = {}
+
+    def __call__(self, group: Group) -> Scheduled:
+        if group not in self._of_group:
+            self._of_group[group] = self._schedule(group)
+        return self._of_group[group]
+
+    def _schedule(self, group: Group) -> Scheduled:
+        key = structure(group)
+        known = self._of_structure.get(key)
+        if known is not None:
+            return _translate(*known, group)
+        name = f"{group.hero.op.mnemonic}_{len(self._of_structure)}"
+        scheduled = schedule(group, self.target, name)
+        self._of_structure[key] = (group, scheduled)
+        return scheduled
+
+
+def structure(group: Group) -> object:
+    """What a group computes, apart from which nodes it names: equal for groups that may share kernels."""
+    number = {node: i for i, node in enumerate((*group.inputs, *group.nodes))}
+    inputs = tuple((_source(n), n.types) for n in group.inputs)
+    nodes = tuple((_op(n), tuple(number.get(i, -1) for i in n.inputs), n.types) for n in group.nodes)
+    return group.kind, number[group.hero], inputs, nodes, tuple(number[n] for n in group.outputs)
+
+
+def _source(node: Node) -> object:
+    match node.op:
+        case Const(value=value):
+            if value.size <= INLINE:
+                return "const", value.tobytes()
+            flat = np.ascontiguousarray(value).reshape(-1)
+            return ("uniform", flat[:1].tobytes()) if (flat == flat[0]).all() else "const"
+        case Param(kind=kind):
+            return kind
+    return "value"
+
+
+def _op(node: Node) -> object:
+    """An operation as a hashable value; one with a body is only equal to itself."""
+    parts: list[object] = []
+    for value in attributes(node.op).values():
+        if isinstance(value, np.ndarray):
+            parts.append((str(value.dtype), value.shape, value.tobytes()))
+        elif isinstance(value, Graph):
+            parts.append(id(value))
+        else:
+            parts.append(repr(value))
+    return type(node.op), tuple(parts)
+
+
+def _translate(group: Group, scheduled: Scheduled, other: Group) -> Scheduled:
+    """The schedule of one group, said of the nodes of another of the same structure."""
+    nodes = dict(zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True))
+    scratch: dict[Scratch, Scratch] = {}
+
+    def value(old: Value) -> Value:
+        match old:
+            case Node():
+                return nodes[old]
+            case Scratch():
+                return scratch.setdefault(old, Scratch(old.dtype, old.size, old.hint))
+            case Packed():
+                return replace(old, sources=tuple(nodes[s] for s in old.sources))
+
+    launches = tuple(Launching(step.kernel, tuple(map(value, step.arguments))) for step in scheduled.launches)
+    return Scheduled(launches, tuple((nodes[a], nodes[b]) for a, b in scheduled.in_place))
