@@ -16,11 +16,13 @@ from xlac.compiled import Compiled
 from xlac.memory.plan import plan
 from xlac.model import Model
 from xlac.passes.pipeline import Observer, optimize
+from xlac.passes.specialize import substituted
 from xlac.passes.trace import Trace
 from xlac.passes.weights import Weights
 from xlac.schedule.fusion import partition
 from xlac.schedule.group import Partition
 from xlac.schedule.share import Schedules
+from xlac.sizes import Specializing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,16 +45,21 @@ def compile(
     threads: int = 1,
     cpu: str = "",
     triple: str = "",
-) -> Compiled:
+) -> Compiled | Specializing:
     """Compiles a spec file or a model for a target.
 
-    `dims` gives symbolic sizes, `params` overrides build-time constants. Raises SourceError, UnsupportedError
-    or LimitError.
+    `dims` gives symbolic sizes, `params` overrides build-time constants. A model with sizes left open is
+    compiled for each set of them when first called with it. Raises SourceError, UnsupportedError or
+    LimitError.
     """
     model = load(source, dims=dims, params=params)
     backend = find(target)
-    lowered = lower(model, backend.target(Request(cpu=cpu, triple=triple, threads=threads)))
-    return executable(lowered, backend)
+    facts = backend.target(Request(cpu=cpu, triple=triple, threads=threads))
+    if model.dims:
+        return Specializing(
+            model.graph, lambda sizes: executable(lower(specialized(model, sizes), facts), backend)
+        )
+    return executable(lower(model, facts), backend)
 
 
 def load(
@@ -60,13 +67,20 @@ def load(
     *,
     dims: Mapping[str, int | str] | None = None,
     params: Mapping[str, object] | None = None,
+    allow_outside: bool = False,
 ) -> Model:
     """A model from a spec file; a Model is returned as it is."""
     if isinstance(source, Model):
         return source
     from xlac.spec.load import load as load_spec
 
-    return load_spec(Path(source), params=params, dims=dims)
+    return load_spec(Path(source), params=params, dims=dims, allow_outside=allow_outside)
+
+
+def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
+    """The model with its open sizes fixed: as given, or else at their `opt`."""
+    values = {name: (sizes or {}).get(name, symbol.opt) for name, symbol in model.dims.items()}
+    return replace(model, graph=substituted(model.graph, values), dims={}) if values else model
 
 
 def lower(

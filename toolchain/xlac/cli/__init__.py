@@ -1,0 +1,103 @@
+"""The `xlac` command: one file a verb, each imported only when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+VERBS = {
+    "check": "Check a spec and show its shapes, parameters, flops and memory.",
+    "build": "Compile a spec to an artefact.",
+    "run": "Compile a spec and run it on given, random or zero inputs.",
+    "bench": "Time a compiled spec.",
+    "explain": "Say which kernel each node is in and why, or what an error code means.",
+    "inspect": "Print one stage: graph, fused, kernels, memory, source or asm.",
+    "expand": "Write a spec with its blocks unrolled and types shown.",
+    "fmt": "Rewrite specs in canonical form, comments kept.",
+    "schema": "Print the JSON Schema of the spec language.",
+    "ops": "List the operations, or describe one.",
+    "backend": "List, describe, create and test backends.",
+    "bisect": "Find the rewrite that broke a result.",
+    "reduce": "Shrink a failing spec.",
+    "doctor": "Check this installation.",
+}
+
+
+class Verbs(click.Group):
+    """Loads a verb's module when it is used, so that `--help` answers at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f"xlac.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], VERBS, n=1)
+            ctx.fail(f"no command '{args[0]}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="xlac", prog_name="xlac")
+def root() -> None:
+    """xlac compiles models: a YAML spec becomes fast native code."""
+
+
+def main() -> None:
+    """Runs the command. Exit codes: 0 fine, 1 a comparison failed, 2 the user's mistake, 3 unsupported on
+    this target, 4 a resource limit, 70 our bug, 130 interrupted."""
+    sys.exit(status())
+
+
+def status(arguments: list[str] | None = None) -> int:
+    """Runs the command and returns its exit code; every failure is told on standard error."""
+    try:
+        code = root.main(arguments, standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away: nothing is left to tell it
+        return 0
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    from xlac_sdk.source import XlacError
+
+    if isinstance(error, XlacError):
+        click.echo(str(error), err=True)
+        return error.exit_code
+    if isinstance(error, MemoryError):
+        click.echo("error: out of memory [XL4001]", err=True)
+        return 4
+    if isinstance(error, OSError):
+        name = f"{error.filename}: " if error.filename else ""
+        full = error.errno in (28, 122)  # ENOSPC, EDQUOT
+        click.echo(f"error: {name}{error.strerror or error} [{'XL4002' if full else 'XL3001'}]", err=True)
+        return 4 if full else 2
+    import traceback
+
+    click.echo(traceback.format_exc(), err=True)
+    click.echo("error: this is a bug in xlac; please report it with the text above [XL9001]", err=True)
+    return 70

@@ -1,0 +1,83 @@
+"""`xlac build`: a spec becomes an artefact on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xlac.cli.options import chosen, spec_options, target_options
+
+
+@click.command(name="build")
+@spec_options
+@target_options
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=None, help="Folder; default out/NAME.")
+@click.option("--dump", type=click.Path(path_type=Path), default=None, help="Write every stage into this folder.")
+@click.option("--until", default=None, metavar="PASS", help="Stop after this pass and print the graph.")
+@click.option("--from", "start", default=None, metavar="PASS", help="Start at this pass; SPEC may be a .graph file.")
+@click.option("--list-passes", is_flag=True, help="Print the passes in order.")
+def command(
+    output: Path | None, dump: Path | None, until: str | None, start: str | None, list_passes: bool, **options: Any
+) -> None:
+    """Compile SPEC to an artefact.
+
+    Sizes left open are fixed at their `opt`. The folder gets the backend's files, the weights and a manifest; it
+    appears whole or not at all.
+    """
+    from xlac_sdk.registry import find
+    from xlac_sdk.target import Request
+
+    from xlac import artefact
+    from xlac.compiler import lower
+    from xlac.debug.dump import Dump
+    from xlac.ir.text import show
+    from xlac.passes.pipeline import PASSES, optimize
+
+    if list_passes:
+        for name in PASSES:
+            click.echo(name)
+        return
+    choice = chosen(**options)
+    model = open_model(choice)
+    backend = find(choice.target)
+    facts = backend.target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
+    observers = (Dump(dump),) if dump else ()
+    if until is not None:
+        graph = optimize(
+            model.graph, facts, weights=model.weights, precision=model.precision, observers=observers,
+            until=until, start=start,
+        )  # fmt: skip
+        click.echo(show(graph), nl=False)
+        return
+    lowered = lower(model, facts, observers=observers, start=start)
+    folder = output or Path("out") / choice.spec.stem
+    files = artefact.write(lowered, backend, folder)
+    if dump:
+        Dump.finish(dump, lowered, backend)
+    program = lowered.program
+    click.echo(f"{model.name} for {choice.target}: {len(program.kernels)} kernels, {size(program.arena_bytes)} arena")
+    for file in files:
+        click.echo(f"  {file}  {size(file.stat().st_size)}")
+
+
+def open_model(choice: Any) -> Any:
+    """The model that the options name, its open sizes fixed at `opt` (said on standard error)."""
+    from xlac.compiler import load, specialized
+
+    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
+    if model.dims:
+        fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in model.dims.items())
+        click.echo(f"note: {fixed} (the sizes' opt; --dim chooses others)", err=True)
+    return specialized(model)
+
+
+def size(nbytes: int) -> str:
+    """Bytes for people."""
+    value = float(nbytes)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"

@@ -1,0 +1,90 @@
+"""Options that several verbs share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the user chose: the spec, its sizes and parameters, and the target."""
+
+    spec: Path
+    target: str = "cpu"
+    threads: int = 1
+    cpu: str = ""
+    triple: str = ""
+    dims: dict[str, int | str] = field(default_factory=dict)
+    params: dict[str, object] = field(default_factory=dict)
+    allow_outside: bool = False
+
+
+def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """`name=value` texts as a dict; a usage error for one without `=`, or a name given twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} takes name=value, not '{text}'")
+        if name in found:
+            raise click.UsageError(f"{option} gives '{name}' twice")
+        found[name] = value
+    return found
+
+
+def _size(text: str) -> int | str:
+    return int(text) if text.lstrip("-").isdigit() else text
+
+
+def _scalar(text: str) -> object:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "null": None}.get(text, text)
+
+
+def spec_options(function: Command) -> Command:
+    """SPEC, --dim, --set and --allow-outside."""
+    decorators = [
+        click.argument("spec", type=click.Path(path_type=Path)),
+        click.option("--dim", "dim", multiple=True, metavar="NAME=N", help="Fix or narrow (1..8) a symbolic size."),
+        click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a param of the spec."),
+        click.option("--allow-outside", is_flag=True, help="Let the spec name files outside its folder."),
+    ]
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function
+
+
+def target_options(function: Command) -> Command:
+    """--target, --threads, --cpu and --triple."""
+    decorators = [
+        click.option("--target", "-t", default="cpu", show_default=True, help="The backend to compile for."),
+        click.option(
+            "--threads", type=click.IntRange(1, 1024), default=None, envvar="XLAC_THREADS", help="Threads; default 1."
+        ),
+        click.option("--cpu", default="", help="The processor to compile for; default this one."),
+        click.option("--triple", default="", help="The LLVM target triple to compile for."),
+    ]
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function
+
+
+def chosen(
+    spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outside: bool, target: str = "cpu",
+    threads: int | None = None, cpu: str = "", triple: str = "",
+) -> Chosen:  # fmt: skip
+    """The values of both groups of options, read and checked."""
+    dims = {name: _size(value) for name, value in pairs(dim, "--dim").items()}
+    params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
+    return Chosen(spec, target, threads or 1, cpu, triple, dims, params, allow_outside)
