@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from xlac_sdk.source import Origin
-
 from xlac.ir.dims import Shape
 from xlac.ir.op import Op
 from xlac.ir.types import Type, Types
+from xlac_sdk.source import Origin
 
 
 @dataclass(frozen=True, eq=False, slots=True)

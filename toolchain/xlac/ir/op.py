@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
-from xlac_sdk.kernel import Expr
 
 from xlac.ir.types import Type, Types
+from xlac_sdk.kernel import Expr
 
 if TYPE_CHECKING:
     from xlac.ir.graph import Node

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac_sdk.dtypes import DType
-
 from xlac.ir.dims import Dim, Shape, at_opt, volume
+from xlac_sdk.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)

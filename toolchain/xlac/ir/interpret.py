@@ -1,0 +1,122 @@
+"""Runs graphs in NumPy: the living definition of what a graph means.
+
+With `float64=True` every float is held and computed in float64 whatever the types say, so that a result shows
+what a model means apart from rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array, Composite, Op
+from xlac.ir.types import Type
+
+
+def interpret(
+    graph: Graph, inputs: Mapping[str, Array], weights: Mapping[str, Array] | None = None, float64: bool = False
+) -> dict[str, Array]:
+    """The outputs of a graph by name. Inputs and states are found by name in `inputs`, weights in `weights`.
+
+    Raises KeyError for a parameter without a value, and ValueError for a value of another shape or type.
+    """
+    from xlac.ops.leaf import Param
+
+    given: dict[Node, Array] = {}
+    for node in graph.nodes():
+        if isinstance(node.op, Param):
+            source = (weights or {}) if node.op.kind == "weight" else inputs
+            given[node] = _fitted(node, np.asarray(source[node.op.name]))
+    return dict(zip(graph.outputs, _run(graph, given, float64), strict=True))
+
+
+def run_body(body: Graph, arrays: Sequence[Array]) -> list[Array]:
+    """The results of a closed graph in order. Computes in float64 where it is given that for other types."""
+    given = dict(zip(body.inputs, (np.asarray(a) for a in arrays), strict=True))
+    return _run(body, given, any(_wider(node.type, array) for node, array in given.items()))
+
+
+def evaluate_expansion(op: Composite, arrays: Sequence[Array]) -> Array | tuple[Array, ...]:
+    """A composite by its expansion. Float64 arrays stand for whatever float type: the expansion is for f64."""
+    from xlac.ops.leaf import Param
+    from xlac_sdk.dtypes import DType
+
+    params = tuple(
+        Node.of(Param(f"x{number}", Type(DType.of(array.dtype), array.shape))) for number, array in enumerate(arrays)
+    )
+    results = op.expand(*params)
+    outputs = {str(n): r for n, r in enumerate(results if isinstance(results, tuple) else (results,))}
+    found = _run(Graph(op.mnemonic, params, outputs), dict(zip(params, arrays, strict=True)), False)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _fitted(node: Node, array: Array) -> Array:
+    wanted = node.type
+    if array.shape != wanted.shape or array.dtype != wanted.dtype.numpy:
+        raise ValueError(f"parameter {node.op.name!r} is {wanted}, got {array.dtype}{list(array.shape)}")  # type: ignore[attr-defined]
+    return array
+
+
+def _wider(wanted: Type, array: Array) -> bool:
+    return array.dtype == np.float64 and wanted.dtype.is_float and wanted.dtype.bits < 64
+
+
+def _run(graph: Graph, given: Mapping[Node, Array], float64: bool) -> list[Array]:
+    """The outputs in order; values are dropped after their last use."""
+    order = list(graph.nodes())
+    outputs = list(graph.outputs.values())
+    left: dict[Node, int] = {}
+    for node in (*(i for n in order for i in n.inputs), *outputs):
+        left[node] = left.get(node, 0) + 1
+    values: dict[Node, tuple[Array, ...]] = {}
+    for node in order:
+        if node in given:
+            values[node] = (_up(given[node], float64),)
+        else:
+            values[node] = evaluate(node, [values[i] for i in node.inputs], float64)
+        for i in node.inputs:
+            left[i] -= 1
+            if not left[i]:
+                del values[i]
+    return [values[node][0] for node in outputs]
+
+
+def evaluate(node: Node, inputs: Sequence[tuple[Array, ...]], float64: bool = False) -> tuple[Array, ...]:
+    """The results of one node, given all results of each of its inputs."""
+    from xlac.ops.control import Pick
+
+    if isinstance(node.op, Pick):
+        return (inputs[0][node.op.index],)
+    arrays = [results[0] for results in inputs]
+    found = _op(node, float64).evaluate(*_down(node, arrays, float64))
+    results = found if isinstance(found, tuple) else (found,)
+    return tuple(_up(a, float64) for a in results)
+
+
+def _op(node: Node, float64: bool) -> Op:
+    """In float64, a conversion between float types keeps every digit."""
+    from xlac.ops.scalar import Cast
+    from xlac_sdk.dtypes import DType
+
+    if float64 and isinstance(node.op, Cast) and node.op.dtype.is_float:
+        return Cast(DType.F64)
+    return node.op
+
+
+def _down(node: Node, arrays: Sequence[Array], float64: bool) -> Sequence[Array]:
+    """Bits are those of the declared type, even in float64."""
+    from xlac.ops.scalar import Bitcast
+
+    if float64 and isinstance(node.op, Bitcast):
+        with np.errstate(all="ignore"):
+            return [a.astype(i.type.dtype.numpy) for a, i in zip(arrays, node.inputs, strict=True)]
+    return arrays
+
+
+def _up(array: Array, float64: bool) -> Array:
+    array = np.asarray(array)
+    if float64 and (array.dtype.kind == "f" or array.dtype.name == "bfloat16"):
+        return array.astype(np.float64, copy=False)
+    return array
