@@ -1,0 +1,172 @@
+"""Elementwise groups: loops over the outputs' elements, each computed alone.
+
+Axes collapse where every operand allows it, the innermost loop is a vector loop over the axis along which
+the output is contiguous, and the outermost is split over threads when there is work for them. An output that
+is a concatenation is written piece by piece, so that no element has to find out which piece it is from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xlac.ir.dims import static
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops import view
+from xlac.schedule import cost
+from xlac.schedule.access import Run, Survey, Surveyor, contiguous, expand, runs, strided
+from xlac.schedule.elements import Elements, is_immediate
+from xlac.schedule.group import Group, Launching, Scheduled
+from xlac.schedule.nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded, lanes_for, outer, strips, unroll_for
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.kernel import Expr
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+TILE = 32  # elements a side of the blocks in which a transposition is done
+STREAM = 4  # times the last cache that outputs must exceed before they are written past it
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One nest: `value` at every index of its shape goes to `output` at that index plus `shift`."""
+
+    shape: tuple[int, ...]
+    stores: tuple[tuple[Node, Node, tuple[int, ...]], ...]  # value, output, shift an axis
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """One launch for a group of one shape; a large group of several shapes takes one for each."""
+    jobs = [job for job in _jobs(group) if prod(job.shape)]
+    large = len(jobs) > 1 and cost.work(group).flops + cost.work(group).bytes > SERIAL_WORK
+    launches: list[Launching] = []
+    in_place: list[tuple[Node, Node]] = []
+    for number, batch in enumerate([[job] for job in jobs] if large else [jobs]):
+        if not batch:
+            continue
+        elements = Elements(Builder(), group, target)
+        for job in batch:
+            dry = Surveyor(elements, job.shape)
+            _store(dry.elements, dry.index, job.stores, streaming=False)
+            survey = dry.survey()
+            _nest(elements, job, survey, streaming=_streams(group, target))
+            if len(jobs) == 1:
+                in_place = _in_place(dry.elements, survey)
+        launches.append(elements.launch(f"{name}_{number}" if number else name, cost.work(group)))
+    return Scheduled(tuple(launches), tuple(in_place))
+
+
+def _jobs(group: Group) -> list[Job]:
+    """Outputs of one shape share a nest; a concatenation has one for each piece."""
+    by_shape: dict[tuple[int, ...], list[tuple[Node, Node, tuple[int, ...]]]] = {}
+    pieces: list[Job] = []
+    for node in group.outputs:
+        shape = static(node.shape)
+        if isinstance(node.op, view.Concat) and shape[node.op.axis] > 1:
+            start = 0
+            for piece in node.inputs:
+                size = static(piece.shape)
+                shift = tuple(start if a == node.op.axis else 0 for a in range(len(size)))
+                pieces.append(Job(size, ((piece, node, shift),)))
+                start += size[node.op.axis]
+        else:
+            by_shape.setdefault(shape, []).append((node, node, (0,) * len(shape)))
+    return [Job(shape, tuple(stores)) for shape, stores in by_shape.items()] + pieces
+
+
+def _store(
+    elements: Elements, index: Index, stores: Sequence[tuple[Node, Node, tuple[int, ...]]], *, streaming: bool
+) -> None:
+    """All values before any store, so that an output may take the place of an input."""
+    values = [elements.at(value, index) for value, _, _ in stores]
+    for (_, output, shift), value in zip(stores, values, strict=True):
+        moved = tuple(build.add(i, s) if s else i for i, s in zip(index, shift, strict=True))
+        elements.store(output, moved, value, streaming=streaming)
+
+
+def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> None:
+    builder, target = elements.builder, elements.target
+    loops = runs(job.shape, survey)
+    each = survey.flops + len(survey.accesses)  # operations an element
+    if not loops:
+        _store(elements, expand({}, job.shape), job.stores, streaming=False)
+        return
+    inner = loops[-1]
+    lanes = lanes_for(target, survey.dtypes, inner.extent)
+    copies = unroll_for(target, survey.statements)
+
+    def strip(counters: dict[Run, Expr], start: Expr | int, length: Expr | int) -> None:
+        def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+            with elements.masked(mask):
+                for base in bases:
+                    at = expand({**counters, inner: build.ramp(base, 1, wide)}, job.shape)
+                    _store(elements, at, job.stores, streaming=streaming and mask is None and wide > 1)
+
+        strips(builder, target, start, length, lanes, copies, body)
+
+    crossed = [run for run in loops[:-1] if strided(inner, survey) and contiguous(run, survey)]
+    if crossed and inner.extent > TILE and crossed[-1].extent > TILE // 4:
+        _tiles(elements, loops[:-1], inner, crossed[-1], each, strip)
+        return
+    rows = prod(run.extent for run in loops[:-1])
+    block = lanes * copies
+    chunk = max(block, THREAD_WORK // each // block * block)
+    if rows * inner.extent * each >= SERIAL_WORK and rows < CHUNKS * max(2, target.threads) and inner.extent >= 2 * chunk:
+        pieces = Run(-(-inner.extent // chunk), ())
+        with outer(builder, target, [*loops[:-1], pieces], chunk * each) as counters:
+            start = build.mul(counters.pop(pieces), chunk)
+            if inner.extent % chunk:
+                left = build.apply(Primitive.MIN, build.index(chunk), build.sub(inner.extent, start))
+                strip(counters, start, bounded(builder, left, chunk))
+            else:
+                strip(counters, start, chunk)
+        return
+    with outer(builder, target, loops[:-1], inner.extent * each) as counters:
+        strip(counters, 0, inner.extent)
+
+
+def _tiles(
+    elements: Elements, rest: Sequence[Run], inner: Run, crossed: Run, each: int,
+    strip: Callable[[dict[Run, Expr], Expr | int, Expr | int], None],
+) -> None:  # fmt: skip
+    """A transposition, in square blocks that stay in the cache: some operands run along one axis, some along the other."""
+    builder, target = elements.builder, elements.target
+    around = [run for run in rest if run is not crossed]
+    down, across = Run(-(-crossed.extent // TILE), ()), Run(-(-inner.extent // TILE), ())
+    with outer(builder, target, [*around, down, across], TILE * TILE * each) as counters:
+        top, left = build.mul(counters.pop(down), TILE), build.mul(counters.pop(across), TILE)
+        bottom = _end(builder, top, crossed.extent)
+        with builder.loop("t", top, bottom) as row:
+            counters[crossed] = row
+            if inner.extent % TILE:
+                strip(counters, left, build.sub(_end(builder, left, inner.extent), left))
+            else:
+                strip(counters, left, TILE)
+
+
+def _end(builder: Builder, start: Expr, extent: int) -> Expr:
+    """The end of a tile, which may be cut short by the end of the axis."""
+    stop = build.add(start, TILE)
+    if extent % TILE == 0:
+        return stop
+    return bounded(builder, build.apply(Primitive.MIN, stop, build.index(extent)), extent)
+
+
+def _streams(group: Group, target: Target) -> bool:
+    return sum(map(cost.nbytes, group.outputs)) > STREAM * target.l3_bytes
+
+
+def _in_place(dry: Elements, survey: Survey) -> list[tuple[Node, Node]]:
+    """Outputs that may overwrite an input: it is only read at the index that is being written."""
+    found = []
+    for node in dry.group.inputs:
+        read = [] if is_immediate(node) else survey.exact(dry.parameter(node))
+        for output in dry.group.outputs:
+            (written, *_) = survey.exact(dry.parameter(output))
+            same = all(a.strides == written.strides and a.offset == written.offset and not a.opaque for a in read)
+            if read and same and node.type == output.type:
+                found.append((output, node))
+    return found

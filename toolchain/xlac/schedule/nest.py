@@ -1,0 +1,138 @@
+"""Loop nests that schedules share: vector strips with tails, and outer loops split over threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+
+from xlac.schedule.access import Run
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Const, Expr, Let, LoopKind, Var
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+SERIAL_WORK = 1 << 16  # operations below which a kernel is not worth splitting over threads
+THREAD_WORK = 1 << 15  # operations worth a thread of their own
+CHUNKS = 8  # pieces a thread of a split loop, so that threads finish together
+
+Strip = Callable[[Sequence[Expr], int, Expr | None], None]
+"""Writes the work at vector counters: their bases (one a copy), lanes, and a mask for all of them or None."""
+
+
+def lanes_for(target: Target, dtypes: Sequence[DType] | frozenset[DType], extent: int) -> int:
+    """Lanes for a loop over `extent` elements of values of these types: no more than it can fill."""
+    if not target.vector_bytes:
+        return 1
+    widest = max((d.compute.nbytes for d in dtypes), default=4)
+    full = max(1, target.vector_bytes // widest)
+    down = 1 << (min(full, max(1, extent)).bit_length() - 1)
+    if target.masked and down < extent and down < full:
+        return down * 2
+    return down
+
+
+def unroll_for(target: Target, statements: int) -> int:
+    """Vectors worked on at once, to hide latency without running out of registers or of patience."""
+    if not target.vector_bytes or target.size:
+        return 1
+    if statements <= 10:
+        return 4
+    return 2 if statements <= 40 else 1
+
+
+def strips(
+    builder: Builder, target: Target, start: Expr | int, length: Expr | int, lanes: int, copies: int, body: Strip
+) -> None:
+    """Covers `length` elements from `start` by vectors: `copies` at a time, one by one, then a masked or scalar tail."""
+    block = lanes * copies
+    if isinstance(length, int):
+        main = length // block * block
+        single = length // lanes * lanes
+        with builder.loop("i", 0, main, block) as i:
+            body([build.add(build.add(start, i), c * lanes) for c in range(copies)], lanes, None)
+        if copies > 1:
+            with builder.loop("i", main, single, lanes) as i:
+                body([build.add(start, i)], lanes, None)
+        if single == length:
+            return
+        if target.masked and lanes > 1:
+            base = build.add(start, single)
+            body([base], lanes, _below(base, build.add(start, length), lanes))
+        else:
+            with builder.loop("i", single, length) as i:
+                body([build.add(start, i)], 1, None)
+        return
+    stop = build.add(start, length)
+    high = build.bounds(stop)[1]
+    main_stop = bounded(builder, build.add(start, build.mul(build.div(length, block), block)), high)
+    with builder.loop("i", start, main_stop, block) as i:
+        body([build.add(i, c * lanes) for c in range(copies)], lanes, None)
+    if target.masked and lanes > 1:
+        with builder.loop("i", main_stop, stop, lanes) as i:
+            body([i], lanes, _below(i, stop, lanes))
+    elif block > 1:
+        with builder.loop("i", main_stop, stop) as i:
+            body([i], 1, None)
+
+
+def _below(counter: Expr, stop: Expr, lanes: int) -> Expr:
+    return build.apply(Primitive.LT, build.ramp(counter, 1, lanes), stop)
+
+
+def bounded(builder: Builder, value: Expr, high: int | None, low: int = 0) -> Expr:
+    """A name for an index that is known to lie in a range, which its form does not show."""
+    if isinstance(value, Const):
+        return value
+    var = Var(builder.fresh("n"), build.INDEX, 1, low, high)
+    builder.emit(Let(var, value))
+    return var
+
+
+@contextmanager
+def outer(
+    builder: Builder, target: Target, loops: Sequence[Run], cost: int,
+) -> Iterator[dict[Run, Expr]]:  # fmt: skip
+    """Loops over runs, the leading ones fused into one PARALLEL loop when there is enough work in them.
+
+    `cost` is the operations of one iteration of the innermost. Yields the counter of each run. Must be the first
+    statement of the kernel, and the only one, when it is to be parallel.
+    """
+    count = prod(run.extent for run in loops)
+    counters: dict[Run, Expr] = {}
+    if count * cost < SERIAL_WORK or count < 2 or len(builder.open_blocks) > 1:
+        with _serial(builder, loops, counters):
+            yield counters
+        return
+    leading, extent = 0, 1
+    while leading < len(loops) and extent < CHUNKS * max(2, target.threads):
+        extent *= loops[leading].extent
+        leading += 1
+    grain = max(1, THREAD_WORK // max(1, cost * (count // extent)))
+    with builder.loop("p", 0, extent, kind=LoopKind.PARALLEL, grain=grain) as p:
+        for run in reversed(loops[1:leading]):
+            counters[run] = builder.let("p", build.mod(p, run.extent))
+            p = builder.let("p", build.div(p, run.extent))
+        counters[loops[0]] = p
+        with _serial(builder, loops[leading:], counters):
+            yield counters
+
+
+@contextmanager
+def _serial(builder: Builder, loops: Sequence[Run], counters: dict[Run, Expr]) -> Iterator[None]:
+    if not loops:
+        yield
+        return
+    with builder.loop("o", 0, loops[0].extent) as counter:
+        counters[loops[0]] = counter
+        with _serial(builder, loops[1:], counters):
+            yield
+
+
+@contextmanager
+def serial(builder: Builder, loops: Sequence[Run], counters: dict[Run, Expr]) -> Iterator[None]:
+    """Loops over runs, one inside the other, their counters added to `counters`."""
+    with _serial(builder, loops, counters):
+        yield
