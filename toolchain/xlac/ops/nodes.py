@@ -1,0 +1,220 @@
+"""Functions that make nodes of primitives, a step above `Node.of`: broadcasting, keepdims, short arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xlac.ir.dims import Dim, Shape, volume
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import ShapeError, normal_axis
+from xlac.ir.types import Type
+from xlac.ops import contraction, index, leaf, order, reduction, scalar, view
+from xlac.ops.checks import dims
+from xlac.ops.values import (
+    Value,
+    as_node,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    promoted,
+    results,
+    spread,
+    unify,
+)
+from xlac_sdk.dtypes import DType
+
+
+def add(x: Value, y: Value) -> Node:
+    return Node.of(scalar.Add(), *unify(x, y))
+
+
+def sub(x: Value, y: Value) -> Node:
+    return Node.of(scalar.Sub(), *unify(x, y))
+
+
+def mul(x: Value, y: Value) -> Node:
+    return Node.of(scalar.Mul(), *unify(x, y))
+
+
+def div(x: Value, y: Value) -> Node:
+    return Node.of(scalar.Div(), *unify(x, y))
+
+
+def maximum(x: Value, y: Value) -> Node:
+    return Node.of(scalar.Max(), *unify(x, y))
+
+
+def minimum(x: Value, y: Value) -> Node:
+    return Node.of(scalar.Min(), *unify(x, y))
+
+
+def compare(x: Value, direction: str, y: Value) -> Node:
+    return Node.of(scalar.Compare(direction), *unify(x, y))
+
+
+def select(condition: Value, x: Value, y: Value) -> Node:
+    """x where the condition holds, else y; all three broadcast."""
+    x, y = unify(x, y)
+    test = as_node(condition, DType.BOOL)
+    shape = broadcast_shapes([test.shape, x.shape])
+    return Node.of(scalar.Select(), *(broadcast_to(n, shape) for n in (test, x, y)))
+
+
+def exp(x: Node) -> Node:
+    return Node.of(scalar.Exp(), x)
+
+
+def log(x: Node) -> Node:
+    return Node.of(scalar.Log(), x)
+
+
+def sqrt(x: Node) -> Node:
+    return Node.of(scalar.Sqrt(), x)
+
+
+# ---- views -----------------------------------------------------------------------------------
+
+
+def quotient(size: Dim, by: Dim) -> Dim:
+    """A size divided by another that divides it. Raises ValueError when it certainly does not."""
+    numeric = isinstance(size, int) and not isinstance(by, int)
+    found: Dim = 0 if numeric else size // by  # type: ignore[operator]
+    if found * by != size:
+        raise ValueError(f"{size} cannot be divided by {by}")
+    return found
+
+
+def reshape(x: Node, shape: Sequence[Dim]) -> Node:
+    """The same elements; one extent may be -1, for whatever is left."""
+    wanted = tuple(shape)
+    if wanted.count(-1) == 1:
+        known = volume(tuple(d for d in wanted if d != -1))
+        size = x.type.size
+        try:
+            left: Dim = quotient(size, known)
+        except (ValueError, ZeroDivisionError):
+            left = -1
+        if left == -1 or left * known != size:
+            raise ShapeError(f"cannot reshape {x.type} to {dims(wanted)}: {size} elements do not divide", attribute="shape")
+        wanted = tuple(left if d == -1 else d for d in wanted)
+    return x if wanted == x.shape else Node.of(view.Reshape(wanted), x)
+
+
+def along(x: Node, axis: int, rank: int, shape: Shape | None = None) -> Node:
+    """A vector as a tensor of `rank` with its elements along one axis; spread over `shape` when given."""
+    if shape is not None:
+        return spread(x, shape, (axis,))
+    return reshape(x, [*[1] * axis, x.shape[0], *[1] * (rank - axis - 1)])
+
+
+def transpose(x: Node, perm: Sequence[int] | None = None) -> Node:
+    """Axes reordered; without `perm`, reversed."""
+    rank = x.type.rank
+    wanted = tuple(reversed(range(rank))) if perm is None else tuple(normal_axis(p, rank) for p in perm)
+    return x if wanted == tuple(range(rank)) else Node.of(view.Transpose(wanted), x)
+
+
+def slice_(x: Node, starts: Sequence[Dim], stops: Sequence[Dim], steps: Sequence[int] | None = None) -> Node:
+    """A part of x, one start, stop and step an axis, exactly as the primitive."""
+    by = tuple(steps or [1] * len(starts))
+    found = Node.of(view.Slice(tuple(starts), tuple(stops), by), x)
+    return x if found.shape == x.shape and all(k == 1 for k in by) else found
+
+
+def cut(x: Node, axis: int, start: Dim, stop: Dim, step: int = 1) -> Node:
+    """A part of one axis of x."""
+    rank = x.type.rank
+    starts: list[Dim] = [0] * rank
+    stops, steps = list(x.shape), [1] * rank
+    starts[axis], stops[axis], steps[axis] = start, stop, step
+    return slice_(x, starts, stops, steps)
+
+
+def pad(x: Node, value: Value, low: Sequence[Dim], high: Sequence[Dim], interior: Sequence[int] | None = None) -> Node:
+    """x with a border, exactly as the primitive."""
+    between = tuple(interior or [0] * x.type.rank)
+    if not any((*low, *high, *between)):
+        return x
+    return Node.of(view.Pad(tuple(low), tuple(high), between), x, as_node(value, x.type.dtype))
+
+
+def concat(xs: Sequence[Node], axis: int = 0) -> Node:
+    """Tensors one after another; element types promote."""
+    if not xs:
+        raise ShapeError("concat needs at least one operand")
+    dtype = promoted(xs)
+    nodes = [cast(x, dtype) for x in xs]
+    return nodes[0] if len(nodes) == 1 else Node.of(view.Concat(normal_axis(axis, nodes[0].type.rank)), *nodes)
+
+
+# ---- reductions and contractions -------------------------------------------------------------
+
+
+def axes_of(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Axes counted from the start, sorted; None means all."""
+    if axes is None:
+        return tuple(range(rank))
+    found = sorted(normal_axis(a, rank) for a in ((axes,) if isinstance(axes, int) else axes))
+    if len(set(found)) != len(found):
+        raise ShapeError(f"axes {list(axes) if not isinstance(axes, int) else axes} name an axis twice", attribute="axis")
+    return tuple(found)
+
+
+def reduce(x: Node, combine: str, axes: int | Sequence[int] | None = None, keepdims: bool = False) -> Node:
+    """All elements along axes combined."""
+    chosen = axes_of(axes, x.type.rank)
+    result = Node.of(reduction.Reduce(chosen, combine), x) if chosen else x
+    return restore(result, x.shape, chosen) if keepdims else result
+
+
+def restore(x: Node, shape: Shape, axes: Sequence[int]) -> Node:
+    """A reduced value with the axes it lost put back, of extent 1."""
+    return reshape(x, [1 if a in axes else size for a, size in enumerate(shape)])
+
+
+def back(x: Node, shape: Shape, axes: Sequence[int]) -> Node:
+    """A reduced value spread over the shape it was reduced from."""
+    return spread(x, shape, [a for a in range(len(shape)) if a not in axes])
+
+
+def dot(
+    lhs: Node, rhs: Node, contract: tuple[Sequence[int], Sequence[int]],
+    batch: tuple[Sequence[int], Sequence[int]] = ((), ()), out_dtype: DType | None = None,
+) -> Node:  # fmt: skip
+    """The general dot product."""
+    op = contraction.Dot(tuple(batch[0]), tuple(batch[1]), tuple(contract[0]), tuple(contract[1]), out_dtype)
+    return Node.of(op, lhs, rhs)
+
+
+def iota(shape: Sequence[Dim], axis: int, dtype: DType = DType.I64) -> Node:
+    """Counts from 0 along an axis."""
+    return Node.of(leaf.Iota(tuple(shape), axis, dtype))
+
+
+def take(x: Node, indices: Node, axis: int) -> Node:
+    """Whole slices of x along an axis, at indices of any shape, clamped into range."""
+    rank, count = x.type.rank, indices.type.rank
+    op = index.Gather(
+        offset_dims=(*range(axis), *range(axis + count, rank - 1 + count)), collapsed_slice_dims=(axis,),
+        start_index_map=(axis,), index_vector_dim=count,
+        slice_sizes=tuple(1 if a == axis else size for a, size in enumerate(x.shape)),
+    )  # fmt: skip
+    return Node.of(op, x, indices)
+
+
+def sort(xs: Sequence[Node], axis: int, descending: bool = False, keys: int = 1) -> tuple[Node, ...]:
+    """Tensors reordered together by the first `keys` of them."""
+    return results(Node.of(order.Sort(axis, descending, keys), *xs))
+
+
+# ---- bodies ----------------------------------------------------------------------------------
+
+
+def graph(name: str, types: Sequence[Type], body: Callable[..., Node | Sequence[Node]]) -> Graph:
+    """A closed graph from a Python function of its inputs."""
+    inputs = tuple(Node.of(leaf.Param(f"x{n}", t)) for n, t in enumerate(types))
+    made = body(*inputs)
+    outputs = (made,) if isinstance(made, Node) else tuple(made)
+    return Graph(name, inputs, {f"y{n}": node for n, node in enumerate(outputs)})
+
+

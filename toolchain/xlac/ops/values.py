@@ -1,0 +1,164 @@
+"""Values as nodes: constants, promotion of element types, broadcasting of shapes.
+
+Element types promote so: equal types stay; a bool joins any other type; a float beats an integer; two floats give
+the wider (f16 with bf16 gives f32); two integers give the wider, and signed with unsigned the narrowest signed
+type that holds both (there is none for u64 with a signed type: an error). A Python number is weak: it takes the
+type of the tensor it meets, except that a float meeting integers or bool gives f32, and an integer meeting bool
+gives i32. Shapes broadcast as in NumPy; symbolic extents must be equal or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.dims import Dim, Shape
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, ShapeError
+from xlac.ir.types import Type
+from xlac.ops import control, leaf, scalar, view
+from xlac.ops.checks import dims
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Origin
+
+Value = Node | int | float | bool | Array
+
+
+def param(name: str, dtype: DType, shape: Shape = (), kind: str = "input", origin: Origin | None = None) -> Node:
+    """A value from outside: `kind` is input, weight or state."""
+    return Node.of(leaf.Param(name, Type(dtype, shape), kind), origin=origin)
+
+
+def constant(value: Any, dtype: DType | None = None) -> Node:
+    """An array or number known now; Python floats are f32 and integers i32 unless told."""
+    if dtype is None:
+        dtype = weak_dtype(value) if isinstance(value, bool | int | float) else DType.of(np.asarray(value).dtype)
+    with np.errstate(all="ignore"):
+        array = np.asarray(value).astype(dtype.compute.numpy).astype(dtype.numpy)
+    array.flags.writeable = False
+    return Node.of(leaf.Const(array))
+
+
+def full(value: float | bool, shape: Shape, dtype: DType) -> Node:
+    """One number in every element."""
+    return spread(constant(value, dtype), shape, ())
+
+
+def like(value: float | bool, x: Node) -> Node:
+    """One number with the type of `x`."""
+    return full(value, x.shape, x.type.dtype)
+
+
+def weak_dtype(value: float | bool) -> DType:
+    """The type of a Python number that meets no tensor."""
+    return DType.BOOL if isinstance(value, bool) else DType.I32 if isinstance(value, int) else DType.F32
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The type that holds both, as the module says. Raises ShapeError for i64 with u64."""
+    if a is b or b is DType.BOOL:
+        return a
+    if a is DType.BOOL:
+        return b
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    if a.is_float:
+        return DType.F32 if a.bits == b.bits else a if a.bits > b.bits else b
+    if a.is_signed == b.is_signed:
+        return a if a.bits > b.bits else b
+    signed, unsigned = (a, b) if a.is_signed else (b, a)
+    if signed.bits > unsigned.bits:
+        return signed
+    if unsigned.bits == 64:
+        raise ShapeError(f"no integer type holds both {a} and {b}", hint="cast one of them")
+    return DType(f"i{unsigned.bits * 2}")
+
+
+def promoted(values: Sequence[Value]) -> DType:
+    """The element type in which values meet."""
+    found: DType | None = None
+    for value in values:
+        if not isinstance(value, bool | int | float):
+            dtype = value.type.dtype if isinstance(value, Node) else DType.of(value.dtype)
+            found = dtype if found is None else promote(found, dtype)
+    weak = [weak_dtype(v) for v in values if isinstance(v, bool | int | float)]
+    for dtype in weak:
+        if found is None or found is DType.BOOL or (dtype is DType.F32 and not found.is_float):
+            found = dtype if found is None else promote(found, dtype)
+    assert found is not None
+    return found
+
+
+def as_node(value: Value, dtype: DType | None = None) -> Node:
+    """A value as a node of an element type. An integer that does not fit the type is an error."""
+    if isinstance(value, Node):
+        return value if dtype is None else cast(value, dtype)
+    if dtype is not None and dtype.is_integer and isinstance(value, int):
+        info = np.iinfo(dtype.numpy)
+        if not info.min <= value <= info.max:
+            raise ShapeError(f"{value} does not fit {dtype}")
+    return constant(value, dtype)
+
+
+def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
+    """The shape to which all broadcast, as in NumPy."""
+    result: list[Dim] = [1] * max((len(s) for s in shapes), default=0)
+    for shape in shapes:
+        for axis, size in enumerate(shape, len(result) - len(shape)):
+            if size == 1 or size == result[axis]:
+                continue
+            if result[axis] != 1:
+                raise ShapeError(f"shapes {' and '.join(dims(s) for s in shapes)} do not broadcast: {result[axis]} meets {size}")
+            result[axis] = size
+    return tuple(result)
+
+
+def unify(*values: Value) -> tuple[Node, ...]:
+    """Values as nodes of one shape and element type."""
+    dtype = promoted(values)
+    nodes = [as_node(v, dtype) for v in values]
+    shape = broadcast_shapes([n.shape for n in nodes])
+    return tuple(broadcast_to(n, shape) for n in nodes)
+
+
+def cast(x: Node, dtype: DType) -> Node:
+    return x if x.type.dtype is dtype else Node.of(scalar.Cast(dtype), x)
+
+
+def spread(x: Node, shape: Shape, axes: Sequence[int]) -> Node:
+    """`x` repeated over `shape`, its axes being `axes` of it."""
+    return x if x.shape == shape else Node.of(view.Broadcast(tuple(shape), tuple(axes)), x)
+
+
+def broadcast_to(x: Value, shape: Sequence[Dim]) -> Node:
+    """`x` repeated to fill a shape, axes aligned from the last, as in NumPy."""
+    node, wanted = as_node(x), tuple(shape)
+    if len(node.shape) > len(wanted):
+        raise ShapeError(f"cannot broadcast {node.type} to {dims(wanted)} of lower rank")
+    return spread(node, wanted, range(len(wanted) - len(node.shape), len(wanted)))
+
+
+def pick(node: Node, number: int) -> Node:
+    """A result of a node that may have several."""
+    if isinstance(node.types, Type):
+        return node
+    return Node(control.Pick(number), (node,), node.types[number], node.origin)
+
+
+def results(node: Node) -> tuple[Node, ...]:
+    """All results of a node."""
+    return tuple(pick(node, number) for number in range(len(node.results)))
+
+
+def floating(x: Node) -> Node:
+    """Integers and bool as f32; floats as they are."""
+    return x if x.type.dtype.is_float else cast(x, DType.F32)
+
+
+def compute(x: Node) -> Node:
+    """Halves as f32, in which composites work before they round once."""
+    return cast(x, x.type.dtype.compute)
+
+
