@@ -26,14 +26,13 @@ def command(
     Sizes left open are fixed at their `opt`. The folder gets the backend's files, the weights and a manifest; it
     appears whole or not at all.
     """
-    from xlac_sdk.registry import find
-    from xlac_sdk.target import Request
-
     from xlac import artefact
     from xlac.compiler import lower
     from xlac.debug.dump import Dump
     from xlac.ir.text import show
     from xlac.passes.pipeline import PASSES, optimize
+    from xlac_sdk.registry import find
+    from xlac_sdk.target import Request
 
     if list_passes:
         for name in PASSES:

@@ -1,0 +1,52 @@
+"""`xlac explain`: what became of each node and why; or what an error code means."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xlac.cli.options import chosen, spec_options, target_options
+
+
+@click.command(name="explain")
+@spec_options
+@target_options
+@click.option("--node", default=None, metavar="PATH", help="Only this node, and those inside it.")
+def command(spec: Path, node: str | None, **options: Any) -> None:
+    """For each node of SPEC: which kernel computes it, fused with what and why, why not more, flops and bytes.
+
+    `xlac explain XL1234` tells more about an error.
+    """
+    if re.fullmatch(r"XL\d{4}", str(spec)):
+        from xlac import diagnostics
+
+        click.echo(diagnostics.explain(str(spec)))
+        return
+
+    from difflib import get_close_matches
+
+    from xlac.cli.build import open_model
+    from xlac.compiler import lower
+    from xlac.debug import report
+    from xlac_sdk.registry import find
+    from xlac_sdk.source import Diagnostic, SourceError
+    from xlac_sdk.target import Request
+
+    choice = chosen(spec, **options)
+    model = open_model(choice)
+    facts = find(choice.target).target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
+    lowered = lower(model, facts)
+    text = report.explain(lowered, node)
+    if not text and node is not None:
+        known = report.names(lowered)
+        written = {n.name for n in model.graph.nodes()}
+        if node in written:
+            click.echo(f"{node}: simplified away; no kernel computes it")
+            return
+        close = get_close_matches(node, {*known, *written}, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else ""
+        raise SourceError(Diagnostic("XL2004", f"no node '{node}' in {choice.spec}", hint=hint))
+    click.echo(text)

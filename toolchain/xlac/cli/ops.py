@@ -1,0 +1,32 @@
+"""`xlac ops`: the operations, from their declarations."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(name="ops")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(name: str | None, as_json: bool) -> None:
+    """List every operation, or describe NAME: its inputs, attributes and meaning."""
+    import json
+    from difflib import get_close_matches
+
+    from xlac.ops import OPS, reference
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    if name is None:
+        rows = {m: (op.__doc__ or "").strip().splitlines()[0] for m, op in sorted(OPS.items())}
+        if as_json:
+            click.echo(json.dumps(rows, indent=1))
+            return
+        width = max(map(len, rows))
+        for mnemonic, summary in rows.items():
+            click.echo(f"{mnemonic:<{width}}  {summary}")
+        return
+    if name not in OPS:
+        close = get_close_matches(name, OPS, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else "`xlac ops` lists them"
+        raise SourceError(Diagnostic("XL2003", f"unknown operation '{name}'", hint=hint))
+    click.echo(reference.describe(OPS[name]))

@@ -1,0 +1,124 @@
+"""`xlac run`: compile a spec and run it once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xlac.cli.options import chosen, pairs, spec_options, target_options
+
+
+@click.command(name="run")
+@spec_options
+@target_options
+@click.option(
+    "--input", "-i", "given", multiple=True, metavar="NAME=VALUE",
+    help="@file.npy, random, zeros, ones, or a literal such as 2x64xf32=0.5,…",
+)
+@click.option("--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name.")
+@click.option("--output", "-o", "wanted", multiple=True, metavar="NAME=@FILE", help="Write an output as .npy.")
+@click.option("--outputs", "written", type=click.Path(path_type=Path), help="Write all outputs as one .npz.")
+@click.option("--expect", "expected", multiple=True, metavar="[NAME=]@FILE", help="Compare with a .npy, or an .npz.")
+@click.option("--rtol", type=float, default=1e-4, show_default=True, help="Relative tolerance of --expect.")
+@click.option("--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of --expect.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
+def command(
+    given: tuple[str, ...], archive: Path | None, wanted: tuple[str, ...], written: Path | None,
+    expected: tuple[str, ...], rtol: float, atol: float, seed: int, **options: Any,
+) -> int:  # fmt: skip
+    """Compile SPEC and run it. Inputs that are not given are random.
+
+    Exit code 1 says that an output differs from what --expect gave.
+    """
+    import numpy as np
+
+    from xlac.compiler import compile, load
+
+    choice = chosen(**options)
+    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
+    inputs = gather(model, pairs(given, "--input"), archive, seed)
+    program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple)
+    found = program(**inputs)
+    outputs = found if isinstance(found, dict) else {program.outputs[0]: found}
+
+    for name, file in pairs(wanted, "--output").items():
+        np.save(Path(file.removeprefix("@")), _output(outputs, name))
+    if written:
+        np.savez(written, allow_pickle=False, **outputs)
+    if not wanted and not written and not expected:
+        for name, array in outputs.items():
+            click.echo(f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}]")
+            click.echo(np.array2string(np.asarray(array), threshold=200, edgeitems=3, precision=6))
+    return 0 if compare(outputs, expected, rtol, atol) else 1
+
+
+def gather(model: Any, given: dict[str, str], archive: Path | None, seed: int) -> dict[str, Any]:
+    """An array for every input: from files and literals first, so that they decide the open sizes."""
+    import numpy as np
+
+    from xlac.cli.arrays import KINDS, make, read
+    from xlac.sizes import solve
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    types = {node.op.name: node.type for node in model.graph.inputs}
+    found: dict[str, Any] = {}
+    if archive is not None:
+        with np.load(archive, allow_pickle=False) as arrays:
+            found.update({name: arrays[name] for name in arrays.files})
+    for name, text in given.items():
+        if text not in KINDS:
+            found[name] = read(text, name)
+    for name in (*found, *given):
+        if name not in types:
+            hint = f"the model has: {', '.join(types)}"
+            raise SourceError(Diagnostic("XL6001", f"unknown input '{name}'", hint=hint))
+    sizes = solve(model.graph, {name: array.shape for name, array in found.items()})
+    generator = np.random.default_rng(seed)
+    return {
+        name: found[name] if name in found else make(given.get(name, "random"), type, sizes, generator)
+        for name, type in types.items()
+    }
+
+
+def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, atol: float) -> bool:
+    """Compares outputs with what was expected and says how far each is off."""
+    import numpy as np
+
+    wanted: dict[str, Any] = {}
+    for text in expected:
+        name, equals, file = text.rpartition("=")
+        path = Path(file.removeprefix("@"))
+        if equals:
+            wanted[name] = np.load(path, allow_pickle=False)
+        elif path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                wanted.update({n: arrays[n] for n in arrays.files})
+        else:
+            wanted[next(iter(outputs))] = np.load(path, allow_pickle=False)
+    fine = True
+    for name, want in wanted.items():
+        got = np.asarray(_output(outputs, name))
+        if got.shape != want.shape:
+            click.echo(f"{name}: shape {got.shape}, expected {want.shape}")
+            fine = False
+            continue
+        a, b = got.astype(np.float64), want.astype(np.float64)
+        close = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
+        error = float(np.nanmax(np.abs(a - b), initial=0.0))
+        click.echo(f"{name}: {'agrees' if close.all() else 'DIFFERS'}, largest difference {error:.3g}")
+        if not close.all():
+            place = tuple(int(i) for i in np.argwhere(~close)[0])
+            click.echo(f"  {int((~close).sum())} of {close.size} elements, first at {place}: {a[place]} != {b[place]}")
+            fine = False
+    return fine
+
+
+def _output(outputs: dict[str, Any], name: str) -> Any:
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    if name not in outputs:
+        hint = f"the model has: {', '.join(outputs)}"
+        raise SourceError(Diagnostic("XL6001", f"unknown output '{name}'", hint=hint))
+    return outputs[name]

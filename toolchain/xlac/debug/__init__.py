@@ -1,0 +1,1 @@
+"""Seeing what the compiler did, and finding what it did wrong."""

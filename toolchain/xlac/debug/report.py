@@ -1,0 +1,108 @@
+"""What the compiler decided, as text: fused groups, kernels, memory, and the story of one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xlac.compiler import Lowered
+from xlac.ir.graph import Node
+from xlac.schedule.fusion import is_alias
+from xlac.schedule.group import Group, Kind, Partition
+from xlac_sdk import text
+from xlac_sdk.kernel import Kernel, Work
+from xlac_sdk.program import Program, Role
+
+
+def label(node: Node) -> str:
+    """A node as people know it: its path in the model, or its operation."""
+    return f"{node.name} ({node.op.mnemonic})" if node.name else node.op.mnemonic
+
+
+def groups(partition: Partition, depth: int = 0) -> Iterator[tuple[int, Group]]:
+    """Every group with its depth of nesting, those of loop bodies after the loop."""
+    for group in partition.groups:
+        yield depth, group
+        for body in group.hero.op.bodies():
+            if body in partition.inner:
+                yield from groups(partition.inner[body], depth + 1)
+
+
+def kernels_of(lowered: Lowered, group: Group) -> tuple[Kernel, ...]:
+    """The kernels that compute a group, in order; none for an alias or a host step."""
+    if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+        return ()
+    return tuple(step.kernel for step in lowered.schedules(group).launches)
+
+
+def work_of(kernels: tuple[Kernel, ...]) -> Work:
+    return Work(sum(k.work.flops for k in kernels), sum(k.work.bytes for k in kernels))
+
+
+def fused(lowered: Lowered) -> str:
+    """Every group: its kernels, what was fused and why, and its cost."""
+    lines = []
+    for number, (depth, group) in enumerate(groups(lowered.partition)):
+        pad = "  " * depth
+        made = kernels_of(lowered, group)
+        work = work_of(made)
+        names = ", ".join(k.name for k in made) or ("alias" if is_alias(group) else "host step")
+        lines.append(f"{pad}{number}. {group.kind.value}: {names}")
+        lines.append(f"{pad}   computes {', '.join(f'{label(n)} {n.types}' for n in group.outputs)}")
+        inner = [label(n) for n in group.nodes if n not in group.outputs]
+        if inner:
+            lines.append(f"{pad}   fuses {', '.join(inner)}")
+        if group.reason:
+            lines.append(f"{pad}   because {group.reason}")
+        if made:
+            lines.append(f"{pad}   {work.flops:,} flops, {work.bytes:,} bytes moved")
+    return "\n".join(lines)
+
+
+def kernels(program: Program) -> str:
+    """Every kernel once, as text."""
+    return "\n\n".join(text.show(k) for k in program.kernels)
+
+
+def memory(program: Program) -> str:
+    """Every slot and step, and how close the arena is to the least possible."""
+    live = int(program.facts.get("live_bytes", program.arena_bytes))
+    constants = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
+    lines = [
+        text.show_program(program),
+        f"arena: {program.arena_bytes:,} bytes; the most alive at once: {live:,} bytes",
+        f"constants: {constants:,} bytes",
+    ]
+    return "\n".join(lines)
+
+
+def explain(lowered: Lowered, name: str | None = None) -> str:
+    """For each node that the user wrote (or one, by path): its kernel, what shares it, why, and why not more."""
+    lines: list[str] = []
+    for _, group in groups(lowered.partition):
+        mine = [n for n in group.nodes if n.name and (name is None or _matches(n.name, name))]
+        if not mine:
+            continue
+        made = kernels_of(lowered, group)
+        kernel = ", ".join(k.name for k in made) or ("no kernel: the same memory" if is_alias(group) else "a host step")
+        together = list(dict.fromkeys(n.name for n in group.nodes if n.name))
+        work = work_of(made)
+        for path in dict.fromkeys(n.name for n in mine):
+            others = [o for o in together if o != path]
+            lines.append(f"{path}: {kernel}")
+            if others:
+                lines.append(f"    fused with {', '.join(others)}")
+            if group.reason:
+                lines.append(f"    because {group.reason}")
+            lines += [f"    not with {label(n)}: {why}" for n, why in group.barriers.items()]
+            if made:
+                lines.append(f"    the kernel: {work.flops:,} flops, {work.bytes:,} bytes moved")
+    return "\n".join(lines)
+
+
+def _matches(path: str, name: str) -> bool:
+    return path == name or path.startswith(f"{name}.")
+
+
+def names(lowered: Lowered) -> list[str]:
+    """The paths that `explain` knows."""
+    return list(dict.fromkeys(n.name for _, g in groups(lowered.partition) for n in g.nodes if n.name))
