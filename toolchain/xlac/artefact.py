@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import struct
 import tempfile
@@ -14,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xlac_sdk.backend import Backend
-from xlac_sdk.program import Program, Role, Slot
-from xlac_sdk.source import Diagnostic, SourceError
 
 from xlac import __version__
 from xlac.compiler import Lowered
+from xlac_sdk.backend import Backend
+from xlac_sdk.program import Program, Role, Slot
+from xlac_sdk.source import Diagnostic, SourceError
 
 MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
@@ -59,11 +58,11 @@ def replacing(folder: Path) -> Iterator[Path]:
         made.chmod(0o755)
         if folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-            os.replace(folder, old / "was")
-            os.replace(made, folder)
+            folder.rename(old / "was")
+            made.rename(folder)
             shutil.rmtree(old)
         else:
-            os.replace(made, folder)
+            made.rename(folder)
     finally:
         shutil.rmtree(made, ignore_errors=True)
 

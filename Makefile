@@ -1,0 +1,48 @@
+# `make demo` and `make test` set up everything they need in .venv; a fresh machine needs Python 3.11 and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu
+PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
+
+.PHONY: demo test lint types conformance fuzz docs bless clean
+
+demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
+	$(BIN)/python demo.py
+
+test: $(VENV)/.tested lint types ## lint, types, import contracts and every test; under ten minutes on two cores
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests
+
+lint: $(VENV)/.tested
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.tested
+	$(BIN)/mypy
+
+conformance: $(VENV)/.tested ## every op and kernel case on every installed backend, with a report
+	for target in reference c cpu; do $(BIN)/xlac backend test $$target || exit 1; done
+
+fuzz: $(VENV)/.tested ## 2,000 random graphs: fusion on, fusion off and float64 agree
+	XLAC_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -n 2 tests/fuzz
+
+docs: $(VENV)/.tested ## regenerate what is generated
+	$(BIN)/python -m xlac.ops.reference > docs/OPS.md
+
+bless: $(VENV)/.tested ## accept the present output as the goldens
+	$(BIN)/python -m pytest -n 2 tests --bless
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(PROJECTS) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(DISTRIBUTIONS) -e .
+	touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(DISTRIBUTIONS) -e ".[test]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
