@@ -66,30 +66,34 @@ from xlac_sdk.source import Origin
 
 __all__ = [
     "FORMS", "Value", "add", "along", "apply", "as_node", "axes_of", "back", "broadcast_shapes", "broadcast_to", "cast",
-    "compare", "compute", "concat", "constant", "cut", "div", "dot", "exp", "floating", "full", "graph", "iota", "like",
+    "compare", "compute", "concat", "constant", "cut", "div", "dot", "exp", "floating", "from_end", "full", "graph", "index", "iota", "like",
     "log", "make", "maximum", "minimum", "mul", "pad", "param", "pick", "promote", "promoted", "python_slice", "reduce",
     "reshape", "restore", "results", "select", "slice_", "sort", "spread", "sqrt", "sub", "take", "transpose", "unify",
 ]  # fmt: skip
 
 
-def apply(mnemonic: str, *inputs: Value, origin: Origin | None = None, **attributes: Any) -> Node:
-    """The named operation. Scalar operations broadcast and promote; views accept short forms.
+def apply(mnemonic: str, *inputs: Value, origin: Origin | None = None, **attributes: Any) -> Node | tuple[Node, ...]:
+    """The named operation; a tuple of nodes when it has several results.
 
-    Numbers and arrays become constants. Raises ShapeError, and KeyError for an unknown name.
+    Scalar operations broadcast and promote; views accept short forms. Numbers and arrays become constants. Raises ShapeError, and KeyError for an unknown name.
     """
     if mnemonic in FORMS:
-        return placed(FORMS[mnemonic](*inputs, **attributes), origin)
+        return told(placed(FORMS[mnemonic](*inputs, **attributes), origin))
     cls = OPS[mnemonic]
     if issubclass(cls, scalar.Scalar | scalar.Compare):
         least, most = arity(cls)
         if not least <= len(inputs) <= (most or len(inputs)):
             raise ShapeError(f"{mnemonic} takes {least} operands, got {len(inputs)}")
         nodes = unify(*inputs)
-        if isinstance(cls, type) and issubclass(cls, scalar.Unary) and cls.accepts == FLOATS:
+        if issubclass(cls, scalar.Unary) and cls.accepts == FLOATS:
             nodes = tuple(floating(n) for n in nodes)
     else:
         nodes = tuple(as_node(i) for i in inputs)
-    return make(cls, nodes, attributes, origin)
+    return told(make(cls, nodes, attributes, origin))
+
+
+def told(node: Node) -> Node | tuple[Node, ...]:
+    return node if len(node.results) == 1 else results(node)
 
 
 def make(cls: type[Op], nodes: Sequence[Node], attributes: dict[str, Any], origin: Origin | None = None) -> Node:
@@ -205,3 +209,74 @@ FORMS: dict[str, Callable[..., Node]] = {
     "select": _select, "cast": _cast, "cumulative": _cumulative, "sort": _sort,
 }  # fmt: skip
 """Primitives that users write in a shorter form than the graph holds."""
+
+
+# ---- indexing as Python writes it --------------------------------------------------------------
+
+
+def index(x: Node, key: Any) -> Node:
+    """`x[key]`: integers, slices, None, an ellipsis, and one integer tensor (negative entries count from the end).
+
+    Raises ShapeError whose `operand` is the number of the entry at fault.
+    """
+    entries = list(key) if isinstance(key, tuple) else [key]
+    used = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    if used > x.type.rank or entries.count(Ellipsis) > 1:
+        raise ShapeError(f"{used} indices do not fit {x.type}")
+    if Ellipsis not in entries:
+        entries.append(Ellipsis)
+    spot = entries.index(Ellipsis)
+    entries[spot : spot + 1] = [slice(None)] * (x.type.rank - used)
+    return _shaped(x, entries)
+
+
+def _shaped(x: Node, entries: Sequence[Any]) -> Node:
+    first: list[Dim] = []
+    last: list[Dim] = []
+    steps: list[int] = []
+    tensors: list[tuple[int, Node]] = []  # axis of x, indices
+    axis = 0
+    for number, entry in enumerate(entries):
+        if entry is None:
+            continue
+        size = x.shape[axis]
+        if isinstance(entry, slice):
+            start, stop, step = python_slice(entry.start, entry.stop, entry.step or 1, size)
+        elif isinstance(entry, Node) and entry.type.dtype.is_integer:
+            tensors.append((axis, entry))
+            start, stop, step = 0, size, 1
+        elif isinstance(entry, int | Sym):
+            if isinstance(entry, int) and isinstance(size, int) and not -size <= entry < size:
+                raise ShapeError(f"index {entry} is out of range for axis {axis} of {x.type}", operand=number)
+            start = entry if isinstance(entry, Sym) or entry >= 0 else size + entry
+            stop, step = start + 1, 1
+        else:
+            raise ShapeError(f"cannot index with {entry}", operand=number)
+        first, last, steps, axis = [*first, start], [*last, stop], [*steps, step], axis + 1
+    if len(tensors) > 1:
+        raise ShapeError("only one index may be a tensor; use gather for more")
+    found = slice_(x, first, last, steps)
+    for axis, indices in tensors:
+        found = take(found, from_end(indices, found.shape[axis]), axis)
+    shape: list[Dim] = []
+    axis = 0
+    for entry in entries:
+        if entry is None:
+            shape.append(1)
+        elif isinstance(entry, Node):
+            shape += found.shape[axis : axis + entry.type.rank]
+            axis += entry.type.rank
+        else:
+            shape += [found.shape[axis]] if isinstance(entry, slice) else []
+            axis += 1
+    return reshape(found, shape)
+
+
+def from_end(indices: Node, size: Dim) -> Node:
+    """Indices whose negative entries count from the end, as plain ones."""
+    if not indices.type.dtype.is_signed:
+        return indices
+    if not isinstance(size, int):
+        raise ShapeError(f"indices into an axis of symbolic size {size} must be unsigned")
+    wide = cast(indices, DType.I64)
+    return select(compare(wide, "lt", 0), add(wide, size), wide)

@@ -1,19 +1,16 @@
-"""The scalar primitives in NumPy, with the semantics that `xlac_sdk.primitives` states.
-
-Arrays of half precision are widened by `widen` before they get here and rounded by `narrow` after.
-"""
+"""How operations compute in NumPy: the SDK's meaning of the primitives, with halves widened and rounded around it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xlac_sdk import semantics
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.primitives import Primitive, result_dtype
 
 Array = NDArray[Any]
 
@@ -36,143 +33,23 @@ def is_float(array: Array) -> bool:
 
 
 def convert(array: Array, dtype: DType) -> Array:
-    """`cast`: floats to integers truncate and saturate, NaN becomes 0, halves are reached through f32."""
-    x = widen(array)
+    """`cast`, where halves are reached through f32."""
     with np.errstate(all="ignore"):
-        if dtype is DType.BOOL:
-            return np.asarray(x != 0)
-        if dtype.is_integer and is_float(x):
-            return _saturate(x, dtype.numpy)
-        return np.asarray(x.astype(dtype.compute.numpy).astype(dtype.numpy, copy=False))
-
-
-def _saturate(x: Array, dtype: np.dtype[Any]) -> Array:
-    info = np.iinfo(dtype)
-    whole = np.trunc(x)
-    over, under = whole >= float(info.max) + 1.0, whole < float(info.min)  # exact: powers of two, or one less
-    if info.max < 2**24:
-        over = whole >= float(info.max + 1)
-    inside = np.where(over | under | np.isnan(whole), 0, whole).astype(dtype)
-    return np.where(over, dtype.type(info.max), np.where(under, dtype.type(info.min), inside))
-
-
-def _divide(x: Array, y: Array) -> Array:
-    if is_float(x):
-        return np.asarray(np.divide(x, y))
-    by, rest = _safe(x, y), _remainder(x, y)
-    quotient = (x - np.where(y == 0, np.zeros_like(x), rest)) // by
-    return np.where(y == 0, np.array(-1).astype(x.dtype), quotient)
-
-
-def _remainder(x: Array, y: Array) -> Array:
-    if is_float(x):
-        return np.asarray(np.fmod(x, y))
-    return np.where(y == 0, x, np.fmod(x, _safe(x, y)))
-
-
-def _safe(x: Array, y: Array) -> Array:
-    """A divisor that cannot trap: 1 where it is 0, or -1 under the smallest integer."""
-    bad = y == 0
-    if x.dtype.kind == "i":
-        bad = bad | ((x == np.iinfo(x.dtype).min) & (y == -1))
-    return np.where(bad, np.ones_like(y), y)
-
-
-def _power(x: Array, y: Array) -> Array:
-    """Integers wrap; a negative exponent is the truncated reciprocal, and of 0 it is -1 as 1/0 is."""
-    if is_float(x):
-        return np.asarray(np.power(x, y))
-    if x.dtype.kind == "u":
-        return np.asarray(np.power(x, y))
-    power = np.power(x, np.abs(np.where(y == np.iinfo(y.dtype).min, 0, y)).astype(y.dtype))
-    odd = np.where(y % 2 == 0, 1, -1).astype(x.dtype)
-    inverse = np.where(x == 1, 1, np.where(x == -1, odd, np.where(x == 0, -1, 0))).astype(x.dtype)
-    return np.where(y < 0, inverse, power)
-
-
-def _maximum(x: Array, y: Array) -> Array:
-    if not is_float(x):
-        return np.asarray(np.maximum(x, y))
-    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))  # +0 + -0 is +0, the larger
-
-
-def _minimum(x: Array, y: Array) -> Array:
-    if not is_float(x):
-        return np.asarray(np.minimum(x, y))
-    return np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y))
-
-
-def _shift_left(x: Array, y: Array) -> Array:
-    width = x.dtype.itemsize * 8
-    amount = y.astype(np.uint64)
-    return np.where(amount >= width, np.zeros_like(x), x << (amount % width).astype(x.dtype))
-
-
-def _shift_right(x: Array, y: Array) -> Array:
-    width = x.dtype.itemsize * 8
-    amount = np.minimum(y.astype(np.uint64), width - 1)
-    shifted = x >> amount.astype(x.dtype)
-    if x.dtype.kind == "i":
-        return np.asarray(shifted)
-    return np.where(y.astype(np.uint64) >= width, np.zeros_like(x), shifted)
-
-
-def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    by_number = np.frompyfunc(function, 1, 1)
-    return lambda x: np.asarray(by_number(x.astype(np.float64)), dtype=object).astype(x.dtype)
-
-
-def _sigmoid(x: Array) -> Array:
-    power = np.exp(-np.abs(x))  # never overflows
-    return np.where(x >= 0, 1 / (1 + power), power / (1 + power)).astype(x.dtype)
-
-
-def _popcount(x: Array) -> Array:
-    return np.asarray(np.bitwise_count(x.view(f"u{x.dtype.itemsize}")).astype(x.dtype))
-
-
-def _leading_zeros(x: Array) -> Array:
-    bits = x.view(f"u{x.dtype.itemsize}").copy()
-    width = x.dtype.itemsize * 8
-    for step in (1, 2, 4, 8, 16, 32):
-        if step < width:
-            bits = bits | (bits >> bits.dtype.type(step))
-    return np.asarray((width - np.bitwise_count(bits).astype(np.int64)).astype(x.dtype))
-
-
-def _not(x: Array) -> Array:
-    return np.asarray(np.logical_not(x) if x.dtype == bool else np.invert(x))
-
-
-def _negative(x: Array) -> Array:
-    return np.asarray(-x if is_float(x) else np.zeros_like(x) - x)
-
-
-P = Primitive
-SCALAR: dict[Primitive, Callable[..., Any]] = {
-    P.ADD: np.add, P.SUB: np.subtract, P.MUL: np.multiply, P.DIV: _divide, P.REM: _remainder,
-    P.POW: _power, P.MAX: _maximum, P.MIN: _minimum, P.FLOOR: np.floor, P.ROUND: np.rint,
-    P.CEIL: np.ceil, P.TRUNC: np.trunc, P.EXP: np.exp, P.EXP2: np.exp2, P.EXPM1: np.expm1,
-    P.LOG: np.log, P.LOG2: np.log2, P.LOG1P: np.log1p, P.SIN: np.sin, P.COS: np.cos,
-    P.SQRT: np.sqrt, P.ERF: _elementwise(math.erf), P.TANH: np.tanh, P.SIGMOID: _sigmoid,
-    P.RSQRT: lambda x: 1 / np.sqrt(x), P.ATAN2: np.arctan2, P.AND: np.bitwise_and,
-    P.OR: np.bitwise_or, P.XOR: np.bitwise_xor, P.SHL: _shift_left, P.SHR: _shift_right,
-    P.NEG: _negative, P.ABS: np.abs, P.NOT: _not, P.POPCNT: _popcount, P.CLZ: _leading_zeros,
-    P.LT: np.less, P.LE: np.less_equal, P.EQ: np.equal, P.NE: np.not_equal, P.SELECT: np.where,
-}  # fmt: skip
+        return np.asarray(semantics.cast(semantics.cast(widen(array), dtype.compute), dtype))
 
 
 def scalar(primitive: Primitive, *arrays: Array) -> Array:
     """A primitive on arrays of equal dtype; the result is rounded to that dtype (comparisons give bool)."""
+    wide = tuple(widen(a) for a in arrays)
+    dtype = result_dtype(primitive, tuple(DType.of(a.dtype) for a in wide))
     with np.errstate(all="ignore"):
-        result = np.asarray(SCALAR[primitive](*(widen(a) for a in arrays)))
-    if primitive.is_comparison:
-        return result
-    return narrow(result, arrays[-1].dtype)
+        result = np.asarray(semantics.evaluate(primitive, wide, dtype))
+    return result if primitive.is_comparison else narrow(result, arrays[-1].dtype)
 
 
 # ---- combining many elements -------------------------------------------------------------------
 
+P = Primitive
 COMBINE: dict[str, Primitive] = {
     "add": P.ADD, "mul": P.MUL, "max": P.MAX, "min": P.MIN, "and": P.AND, "or": P.OR, "xor": P.XOR,
 }  # fmt: skip
