@@ -1,0 +1,165 @@
+"""Every rule of every table is true: what stands before it and what stands after it compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from xlac.ir.graph import Graph, Node, walk
+from xlac.ir.interpret import interpret
+from xlac.ir.op import Array, Op
+from xlac.ir.types import Type
+from xlac.ops.leaf import Const, Param
+from xlac.ops.reduction import Reduce
+from xlac.ops.view import Broadcast
+from xlac.passes.context import Context
+from xlac.passes.pattern import Equation, Structural, x, y
+from xlac.passes.pipeline import RULES
+from xlac_sdk.dtypes import DType
+
+
+class Plain:
+    """A site that simplifies nothing."""
+
+    def __init__(self, precision: str) -> None:
+        self.context = Context(precision=precision)
+
+    def make(self, op: Op, *inputs: Node) -> Node:
+        return Node.of(op, *inputs)
+
+    def single(self, node: Node) -> bool:
+        return True
+
+
+def values(dtype: DType) -> Array:
+    """Every special value of an element type, and some ordinary ones."""
+    if dtype is DType.BOOL:
+        return np.array([False, True])
+    if dtype.is_float:
+        info = np.finfo(dtype.numpy) if dtype is not DType.BF16 else np.finfo(np.float32)
+        tiny, most = float(info.tiny), float(info.max) * 0.996
+        known = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -3.0, 1.7, np.inf, -np.inf, np.nan, tiny, -tiny / 2, most, -most, 2.5, 1e-3]
+        return np.array(known).astype(np.float32 if dtype is not DType.F64 else np.float64).astype(dtype.numpy)
+    info = np.iinfo(dtype.numpy)
+    known = [0, 1, 2, 3, 4, 7, 8, info.max, info.min, info.max - 1, info.max // 3, 64]
+    known += [-1, -2, -3, -8] if dtype.is_signed else []
+    return np.array(known, dtype.numpy)
+
+
+def tame(dtype: DType) -> Array:
+    """Positive values near 1, for rules that hold for real numbers."""
+    return np.linspace(0.5, 2.0, 13).astype(dtype.numpy)
+
+
+def scalars(dtype: DType, rule: Equation) -> Iterator[dict[str, Node]]:
+    """Constants for c and d."""
+    wanted = [name for name in ("c", "d") if name in rule.before.wildcards()]
+    choices = tame(dtype) if rule.rounding else values(dtype)
+    for chosen in product(choices, repeat=len(wanted)):
+        yield {name: Node.of(Const(np.asarray(v))) for name, v in zip(wanted, chosen, strict=True)}
+
+
+def agree(rule: Equation | Structural, before: Node, after: Node, given: dict[str, Array], ulps: int, loose: bool) -> None:
+    graph = Graph("rule", (), {"before": before, "after": after})
+    found = interpret(graph, given)
+    a, b = found["before"], found["after"]
+    assert before.type == after.type, f"rule {rule.name}: {before.type} becomes {after.type}"
+    if loose:
+        eps = 0.05 if before.type.dtype.is_half else 1e-5
+        same = np.isclose(a.astype(np.float64), b.astype(np.float64), rtol=eps, atol=eps, equal_nan=True)
+    elif before.type.dtype.is_float:
+        wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+        same = (wide_a == wide_b) & (np.signbit(wide_a) == np.signbit(wide_b)) | (np.isnan(wide_a) & np.isnan(wide_b))
+        if ulps:
+            with np.errstate(all="ignore"):
+                step = np.spacing(np.abs(a)).astype(np.float64)
+                same |= np.abs(wide_a - wide_b) <= ulps * step
+    else:
+        same = a == b
+    assert np.all(same), f"rule {rule.name} is wrong for {before.type.dtype}: {a[~same].ravel()[:4]} became {b[~same].ravel()[:4]}"
+
+
+def check_equation(rule: Equation) -> None:
+    for dtype in rule.dtypes if rule.rounding is False else [d for d in rule.dtypes if d.is_float]:
+        if not acceptable(rule, dtype):
+            continue
+        names = sorted(rule.before.wildcards() - {"c", "d"})
+        choices = [values(DType.BOOL) if n == "p" else tame(dtype) if rule.rounding else values(dtype) for n in names]
+        grid = np.meshgrid(*choices, indexing="ij")
+        given = {n: np.ascontiguousarray(g.ravel()) for n, g in zip(names, grid, strict=True)}
+        params = {n: Node.of(Param(n, Type(DType.of(g.dtype), g.shape))) for n, g in given.items()}
+        site = Plain("fast" if rule.rounding else "default")
+        fired = 0
+        for constants in scalars(dtype, rule):
+            like = next(iter(params.values()))
+            full = {name: Node.of(Broadcast(like.shape, ()), value) for name, value in constants.items()}
+            found = params | full
+            if rule.guard is not None and not rule.guard(found):
+                continue
+            before = rule.before.build(found, params.get("x", like), site)
+            after = rule.rewrite(before, site)
+            assert after is not None, f"rule {rule.name} does not apply to {dtype}"
+            agree(rule, before, after, given, rule.ulps, rule.rounding)
+            fired += 1
+        assert fired, f"rule {rule.name} never applies to {dtype}"
+
+
+def acceptable(rule: Equation, dtype: DType) -> bool:
+    """Rules that name no types hold for whatever the operations in them take."""
+    probe = Node.of(Param("x", Type(dtype)))
+    truth = Node.of(Param("p", Type(DType.BOOL)))
+    constant = Node.of(Const(np.zeros((), dtype.numpy)))
+    found = {n: truth if n == "p" else constant if n in "cd" else probe for n in rule.before.wildcards()}
+    try:
+        rule.before.build(found, probe, Plain("default"))
+    except ValueError:
+        assert len(rule.dtypes) == len(DType), f"rule {rule.name} names {dtype}, which it cannot have"
+        return False
+    return True
+
+
+def check_structural(rule: Structural) -> None:
+    for number, example in enumerate(rule.examples):
+        given: dict[str, Array] = {}
+        random = np.random.default_rng(number)
+
+        def parameter(*shape: int, dtype: DType = DType.F32, given: Any = given, random: Any = random) -> Node:
+            name = f"x{len(given)}"
+            given[name] = random.choice(values(dtype), shape)
+            if any(dtype is d for d in (DType.F16, DType.BF16, DType.F32, DType.F64)) and rule.rounding:
+                given[name] = random.uniform(0.5, 2, shape).astype(dtype.numpy)
+            return Node.of(Param(name, Type(dtype, shape)))
+
+        before = example(parameter)
+        after = rule.rewrite(before, Plain("fast" if rule.rounding else "default"))
+        assert after is not None, f"rule {rule.name} does not apply to its example {number}"
+        sums = [n for n in walk([before]) if isinstance(n.op, Reduce) and n.op.combine in ("add", "mul")]
+        if sums and before.type.dtype.is_float:
+            given = {n: np.nan_to_num(g, posinf=2, neginf=-2).clip(-2, 2) for n, g in given.items()}
+            given = {n: g if len(sums) < 2 else np.abs(g) + g.dtype.type(1) for n, g in given.items()}
+        agree(rule, before, after, given, 0, rule.rounding or len(sums) > 1)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_rule(rule: Equation | Structural) -> None:
+    with np.errstate(all="ignore"):
+        check_equation(rule) if isinstance(rule, Equation) else check_structural(rule)
+
+
+def test_a_wrong_rule_is_caught_by_name() -> None:
+    planted = x - y >> y - x
+    with pytest.raises(AssertionError, match=r"rule \(x - y\) >> \(y - x\) is wrong"):
+        check_equation(planted)
+
+
+def test_signed_zero_is_seen() -> None:
+    with pytest.raises(AssertionError, match="is wrong for"):
+        check_equation((x + 0 >> x).on({DType.F32}))
+
+
+def test_rules_have_different_names() -> None:
+    names = [rule.name for rule in RULES]
+    assert len(names) == len(set(names)), {n for n in names if names.count(n) > 1}

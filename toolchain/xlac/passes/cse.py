@@ -1,0 +1,29 @@
+"""Merges nodes that compute the same value: equal operations on equal inputs."""
+
+from __future__ import annotations
+
+from xlac.ir.graph import Graph, Node
+from xlac.ops.effect import Barrier, CustomCall
+from xlac.ops.leaf import Param
+from xlac.passes.context import Context
+from xlac.passes.rewriter import everywhere
+from xlac.passes.trace import Trace
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    return everywhere(graph, lambda g: merge(g, trace))
+
+
+def merge(graph: Graph, trace: Trace) -> Graph:
+    known: dict[object, Node] = {}
+
+    def visit(node: Node) -> Node:
+        if isinstance(node.op, CustomCall | Barrier) or (isinstance(node.op, Param) and node.op.kind != "weight"):
+            return node
+        try:
+            first = known.setdefault((node.op, node.inputs, node.types), node)
+        except TypeError:  # an attribute that cannot be hashed
+            return node
+        return first if first is node or trace.permits("cse", node) else node
+
+    return graph.rewrite(visit)

@@ -1,0 +1,75 @@
+"""Replaces composites that the target does not claim by their definitions, all the way down to primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from xlac.ir.graph import Graph, Node, map_bodies
+from xlac.ir.op import Composite
+from xlac.ops.control import Pick
+from xlac.passes.context import Context
+from xlac.passes.trace import Trace
+from xlac_sdk.source import Origin
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    return Expander(context.target.claims).graph(graph)
+
+
+class Expander:
+    """Expands graphs; a graph that several operations hold is expanded once."""
+
+    def __init__(self, claims: Collection[str]) -> None:
+        self.claims = claims
+        self.done: dict[Graph, Graph] = {}
+        self.parts: dict[Node, tuple[Node, ...]] = {}  # what the results of an expanded node became
+
+    def graph(self, graph: Graph) -> Graph:
+        if graph not in self.done:
+            self.done[graph] = graph.rewrite(self.visit)
+        return self.done[graph]
+
+    def visit(self, node: Node) -> Node:
+        """A node whose inputs are expanded. One with several results is replaced where they are picked."""
+        op = node.op
+        if isinstance(op, Pick) and node.inputs[0] in self.parts:
+            return self.parts[node.inputs[0]][op.index]
+        if isinstance(op, Composite) and op.mnemonic not in self.claims:
+            found = self.expand(node, op)
+            if len(found) == 1:
+                return found[0]
+            self.parts[node] = found
+            return node
+        return map_bodies(node, self.graph) if op.bodies() else node
+
+    def expand(self, node: Node, op: Composite) -> tuple[Node, ...]:
+        results = op.expand(*node.inputs)
+        roots = results if isinstance(results, tuple) else (results,)
+        new = {i: i for i in node.inputs}
+        for inner in until(roots, new):
+            origin = inner.origin or node.origin
+            blamed = map_bodies(inner, lambda g, o=origin: blame(g, o)) if inner.op.bodies() else inner  # type: ignore[misc]
+            new[inner] = self.visit(replace(blamed, inputs=tuple(new[i] for i in inner.inputs), origin=origin))
+        for root, given in zip(roots, node.results, strict=True):
+            assert new[root].types == given, f"{op.mnemonic} expands to {new[root].types}, not {given}"
+        return tuple(new[root] for root in roots)
+
+
+def until(roots: tuple[Node, ...], given: Collection[Node]) -> Iterator[Node]:
+    """The nodes that roots need, inputs first, up to nodes that are given."""
+    seen = set(given)
+    stack = [(node, False) for node in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(i, False) for i in reversed(node.inputs) if i not in seen]
+
+
+def blame(body: Graph, origin: Origin | None) -> Graph:
+    """A body whose operations without an origin get that of the composite that made them."""
+    return body.rewrite(lambda n: n if n.origin or not n.inputs or origin is None else replace(n, origin=origin))

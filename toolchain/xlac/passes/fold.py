@@ -1,0 +1,86 @@
+"""Computes at compile time what depends on constants only, and turns what depends on weights only into weights.
+
+Constants are computed now, where the result is small or no larger than what it was made from. A weight expression
+becomes a derived weight, computed when it is first read: nothing of a weights file is touched here.
+"""
+
+from __future__ import annotations
+
+from xlac.ir.graph import Graph, Node, walk
+from xlac.ir.interpret import evaluate
+from xlac.ir.op import Array, Composite, frozen_array
+from xlac.ir.types import Type
+from xlac.ops import control, effect
+from xlac.ops.leaf import Const, Iota, Param, RngBits
+from xlac.ops.view import Broadcast
+from xlac.passes.context import Context
+from xlac.passes.rewriter import everywhere, rebuild
+from xlac.passes.trace import Trace
+
+SMALL = 4096  # bytes: a constant of up to so many may be made from nothing
+WORK = 4 << 20  # bytes: larger intermediate values are not computed at compile time
+
+OPAQUE = (
+    Composite, control.While, control.Scan, control.Cond, control.Call, control.Pick, effect.CustomCall, effect.Barrier, RngBits,
+)  # fmt: skip
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    return everywhere(graph, lambda g: Folder(trace, context).run(g))
+
+
+class Folder:
+    """Finds the largest expressions whose leaves are constants (or weights) and replaces each by its value."""
+
+    def __init__(self, trace: Trace, context: Context) -> None:
+        self.trace, self.context = trace, context
+        self.sources: dict[Node, int] = {}  # bytes of the leaves under each foldable node
+        self.weighted: set[Node] = set()  # foldable nodes with a weight among their leaves
+        self.values: dict[Node, tuple[Array, ...]] = {}
+
+    def run(self, graph: Graph) -> Graph:
+        nodes = list(graph.nodes())
+        for node in nodes:
+            self.classify(node)
+        needed = {node for node in graph.outputs.values() if node in self.sources}
+        for node in reversed(nodes):
+            if node not in self.sources or (node in needed and not self.whole(node)):
+                needed.update(i for i in node.inputs if i in self.sources)
+        if not any(self.whole(node) for node in needed):
+            return graph
+        return rebuild(graph, lambda old, new: self.value(old, new) if old in needed and self.whole(old) else new)
+
+    def classify(self, node: Node) -> None:
+        op = node.op
+        if isinstance(op, Const | Iota):
+            self.sources[node] = 0 if isinstance(op, Iota) else node.type.nbytes
+        elif isinstance(op, Param) and op.kind == "weight":
+            self.sources[node] = node.type.nbytes
+            self.weighted.add(node)
+        elif node.inputs and not isinstance(op, OPAQUE) and all(i in self.sources for i in node.inputs):
+            if not isinstance(node.types, Type) or not all(isinstance(size, int) for size in node.shape):
+                return
+            sources = sum(self.sources[i] for i in dict.fromkeys(node.inputs))
+            weighted = any(i in self.weighted for i in node.inputs)
+            most = max(SMALL, 4 * sources) if weighted else WORK
+            if not isinstance(op, Broadcast) and node.type.nbytes > most:
+                return
+            self.sources[node] = sources
+            if weighted:
+                self.weighted.add(node)
+
+    def whole(self, node: Node) -> bool:
+        """Whether a foldable node is worth a value of its own: broadcasts and counters are free to compute."""
+        if not node.inputs or isinstance(node.op, Broadcast):
+            return False
+        return node.type.nbytes <= max(SMALL, self.sources[node])
+
+    def value(self, old: Node, new: Node) -> Node:
+        if not self.trace.permits("fold", old):
+            return new
+        if old in self.weighted:
+            return self.context.weights.derive(new)
+        for node in walk([old]):
+            if node not in self.values:
+                self.values[node] = evaluate(node, [self.values[i] for i in node.inputs])
+        return Node.of(Const(frozen_array(self.values[old][0])), origin=old.origin)

@@ -1,0 +1,117 @@
+"""Applies rules to a graph and to the graphs inside it, bottom-up, in time linear in the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from xlac.ir.graph import Graph, Node, map_bodies
+from xlac.ir.op import Op
+from xlac.passes.context import Context
+from xlac.passes.pattern import Rule
+from xlac.passes.trace import Trace
+from xlac_sdk.source import Origin
+
+DEPTH = 64  # rewrites nested in one another; no rule needs so many, a pair that undo each other would take all
+
+Index = dict[type[Op], list[Rule]]
+
+
+def index(rules: Iterable[Rule], context: Context) -> Index:
+    """The rules that the precision permits, by the operations that they begin with."""
+    found: Index = {}
+    for rule in rules:
+        if context.fast or not rule.rounding:
+            for head in rule.heads:
+                found.setdefault(head, []).append(rule)
+    return found
+
+
+class Rewriter:
+    """One walk over a graph. It is also the `Site` of the rules that it tries."""
+
+    def __init__(self, rules: Index, trace: Trace, context: Context) -> None:
+        self.rules, self.trace, self.context = rules, trace, context
+        self.readers: dict[Node, int] = {}
+        self.origin: Origin | None = None
+        self.depth = 0
+
+    def run(self, graph: Graph) -> Graph:
+        self.readers = readers(graph)
+
+        def visit(old: Node, node: Node) -> Node:
+            self.origin = node.origin
+            result = self.settle(node)
+            if result is not old:
+                self.readers[result] = self.readers[old] + self.readers.get(result, 0)
+            return result
+
+        return rebuild(graph, visit)
+
+    def make(self, op: Op, *inputs: Node) -> Node:
+        return self.settle(Node.of(op, *inputs, origin=self.origin))
+
+    def single(self, node: Node) -> bool:
+        return self.readers.get(node, 1) <= 1
+
+    def settle(self, node: Node) -> Node:
+        """The node rewritten until no rule applies."""
+        if self.depth >= DEPTH:
+            return node
+        self.depth += 1
+        try:
+            for rule in self.rules.get(type(node.op), ()):
+                better = rule.rewrite(node, self)
+                if better is not None and better is not node and self.trace.permits(rule, node):
+                    assert better.types == node.types, f"{rule.name} turns {node.types} into {better.types}"
+                    return self.settle(better)
+            return node
+        finally:
+            self.depth -= 1
+
+
+def rebuild(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
+    """As `Graph.rewrite`, but `visit` is also told the node as it was before its inputs were rewritten."""
+    new: dict[Node, Node] = {}
+    for node in graph.nodes():
+        inputs = tuple(new[i] for i in node.inputs)
+        new[node] = visit(node, node if inputs == node.inputs else replace(node, inputs=inputs))
+    outputs = {name: new[node] for name, node in graph.outputs.items()}
+    if outputs == graph.outputs:
+        return graph
+    return Graph(graph.name, graph.inputs, outputs)
+
+
+def readers(graph: Graph) -> dict[Node, int]:
+    """How often each node is read; an output of the graph counts as a read."""
+    found: dict[Node, int] = dict.fromkeys(graph.inputs, 0)
+    for node in graph.nodes():
+        found.setdefault(node, 0)
+        for i in node.inputs:
+            found[i] = found.get(i, 0) + 1
+    for node in graph.outputs.values():
+        found[node] += 1
+    return found
+
+
+def rewrite(graph: Graph, rules: Sequence[Rule], trace: Trace, context: Context) -> Graph:
+    """The graph with rules applied everywhere, in bodies too; the same object when none applies."""
+    known = index(rules, context)
+    return everywhere(graph, lambda g: Rewriter(known, trace, context).run(g))
+
+
+def everywhere(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
+    """A transformation applied to every graph inside a graph, innermost first, and then to it."""
+    done: dict[Graph, Graph] = {}
+
+    def inside(g: Graph) -> Graph:
+        if g not in done:
+            done[g] = run(bodies_first(g))
+        return done[g]
+
+    def bodies_first(g: Graph) -> Graph:
+        if not any(node.op.bodies() for node in g.nodes()):
+            return g
+        return g.rewrite(lambda node: map_bodies(node, inside) if node.op.bodies() else node)
+
+    return inside(graph)

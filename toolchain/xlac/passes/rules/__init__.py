@@ -1,0 +1,1 @@
+"""The tables of rules; each module is one subject."""

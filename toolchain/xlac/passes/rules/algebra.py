@@ -1,0 +1,178 @@
+"""Arithmetic. Every rule keeps each result bit for bit unless it says `fast` (or names its ulps).
+
+Zeros have signs: `x + 0` turns -0.0 into 0.0, so the neutral element of float addition is -0.0, and negation
+is `-0.0 - x` or `x * -1`. NaN and infinities keep their effect: `x * 0` is 0 for integers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import frexp, isfinite
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ops import numeric
+from xlac.ops.checks import FLOATS, INTEGERS
+from xlac.passes.pattern import (
+    and_,
+    c,
+    computed,
+    constant,
+    d,
+    exp,
+    floor,
+    log,
+    max_,
+    min_,
+    round_,
+    shr,
+    sqrt,
+    x,
+    y,
+    z,
+)
+from xlac_sdk.dtypes import DType
+
+FULL = frozenset({DType.F32, DType.F64})
+UNSIGNED = frozenset(t for t in INTEGERS if not t.is_signed)
+NUMBERS = INTEGERS | FLOATS
+Found = Mapping[str, Node]
+
+
+def lowest(dtype: DType) -> int | float:
+    """What `max` ignores."""
+    return numeric.identity("max", dtype)
+
+
+def highest(dtype: DType) -> int | float:
+    """What `min` ignores."""
+    return numeric.identity("min", dtype)
+
+
+def value(found: Found, name: str = "c") -> int | float:
+    array = constant(found[name])
+    assert array is not None
+    return float(array) if numeric.is_float(array) else int(array)
+
+
+def invertible(found: Found) -> bool:
+    """c is a power of two whose reciprocal is a normal number: multiplying by it is exact division."""
+    number = value(found)
+    if not isfinite(number) or number == 0 or abs(frexp(number)[0]) != 0.5 or abs(number) == 1:
+        return False
+    info = np.finfo(np.float16) if found["c"].type.dtype is DType.F16 else np.finfo(np.float32)
+    return float(info.tiny) <= abs(1 / number) <= float(info.max)
+
+
+def power_of_two(found: Found) -> bool:
+    number = int(value(found))
+    return number > 1 and number & (number - 1) == 0
+
+
+def exponent(power: Array) -> int:
+    return int(power).bit_length() - 1
+
+
+def varies(found: Found) -> bool:
+    """x is no constant."""
+    return constant(found["x"]) is None
+
+
+def scales_by_sign(found: Found) -> bool:
+    return value(found) == -1
+
+
+NEUTRAL = (
+    (x + 0 >> x).on(INTEGERS),
+    (x + -0.0 >> x).on(FLOATS),
+    (x - 0 >> x).on(NUMBERS),
+    (x * 1 >> x).on(NUMBERS),
+    (x / 1 >> x).on(NUMBERS),
+    (x**1 >> x).on(NUMBERS),
+    (max_(x, lowest) >> x).on(NUMBERS),
+    (min_(x, highest) >> x).on(NUMBERS),
+    (x * 0 >> 0).on(INTEGERS),
+    (x - x >> 0).on(INTEGERS),
+    (x * 0 >> 0).on(FLOATS).fast(),
+    (x + 0 >> x).on(FLOATS).fast(),
+    (x - x >> 0).on(FLOATS).fast(),
+    (x**0 >> 1).on(NUMBERS),
+    (max_(x, x) >> x).on(NUMBERS),
+    (min_(x, x) >> x).on(NUMBERS),
+)
+
+SIGNS = (
+    (0 - (0 - x) >> x).on(INTEGERS),
+    (-0.0 - (-0.0 - x) >> x).on(FLOATS),
+    (x + (0 - y) >> x - y).on(INTEGERS),
+    ((0 - x) + y >> y - x).on(INTEGERS),
+    (x - (0 - y) >> x + y).on(INTEGERS),
+    (x + (-0.0 - y) >> x - y).on(FLOATS),
+    ((-0.0 - x) + y >> y - x).on(FLOATS),
+    (x - (-0.0 - y) >> x + y).on(FLOATS),
+    (x + y * -1 >> x - y).on(NUMBERS),
+    (x * -1 + y >> y - x).on(NUMBERS),
+    (x - y * -1 >> x + y).on(NUMBERS),
+    (x / -1 >> x * -1).on(FLOATS),
+    ((x * c) * d >> x * (c * d)).on(FLOATS).when(scales_by_sign),
+    ((x * -1) * (y * -1) >> x * y).on(NUMBERS),
+    ((x * -1) / (y * -1) >> x / y).on(FLOATS),
+    (x - c >> x + (-0.0 - c)).on(FLOATS),
+    (x - c >> x + (0 - c)).on(INTEGERS),
+)
+
+STRENGTH = (
+    (x / c >> x * (1 / c)).on(FLOATS).when(invertible),
+    (x / c >> shr(x, computed(exponent, c))).on(UNSIGNED).when(power_of_two),
+    (x % c >> and_(x, c - 1)).on(UNSIGNED).when(power_of_two),
+    (x % 1 >> 0).on(INTEGERS),
+    (x**2 >> x * x).on(NUMBERS).within(1),
+    (x**3 >> x * x * x).on(FULL | INTEGERS).within(2),
+    (x**-1 >> 1 / x).on(FLOATS).within(1),
+    (x**0.5 >> sqrt(x)).on(FLOATS).fast(),
+    (x**-0.5 >> 1 / sqrt(x)).on(FLOATS).fast(),
+)
+
+ORDER = (
+    (c + x >> x + c).on(NUMBERS).when(varies),
+    (c * x >> x * c).on(NUMBERS).when(varies),
+    (max_(c, x) >> max_(x, c)).on(NUMBERS).when(varies),
+    (min_(c, x) >> min_(x, c)).on(NUMBERS).when(varies),
+)
+
+REASSOCIATION = (
+    (x + c + d >> x + (c + d)).on(INTEGERS),
+    (c - (x + d) >> (c - d) - x).on(INTEGERS),
+    (x * c * d >> x * (c * d)).on(INTEGERS),
+    (max_(max_(x, c), d) >> max_(x, max_(c, d))).on(NUMBERS),
+    (min_(min_(x, c), d) >> min_(x, min_(c, d))).on(NUMBERS),
+    (max_(max_(x, y), y) >> max_(x, y)).on(NUMBERS),
+    (min_(min_(x, y), y) >> min_(x, y)).on(NUMBERS),
+    (x + c + d >> x + (c + d)).on(FLOATS).fast(),
+    (x * c * d >> x * (c * d)).on(FLOATS).fast(),
+    (x * c / d >> x * (c / d)).on(FLOATS).fast(),
+    (x * y + x * z >> x * (y + z)).on(INTEGERS).if_single(),
+    (x * y + x * z >> x * (y + z)).on(FLOATS).fast().if_single(),
+    (x * z + y * z >> (x + y) * z).on(INTEGERS).if_single(),
+    (x * z + y * z >> (x + y) * z).on(FLOATS).fast().if_single(),
+)
+
+FUNCTIONS = (
+    floor(floor(x)) >> floor(x),
+    round_(round_(x)) >> round_(x),
+    floor(round_(x)) >> round_(x),
+    round_(floor(x)) >> floor(x),
+    (log(exp(x)) >> x).fast(),
+    (exp(log(x)) >> x).fast(),
+    (exp(x) * exp(y) >> exp(x + y)).fast().if_single(),
+    (exp(x) / exp(y) >> exp(x - y)).fast().if_single(),
+    (sqrt(x) * sqrt(x) >> x).fast(),
+    (sqrt(x) * sqrt(y) >> sqrt(x * y)).fast().if_single(),
+    (x / (1 / y) >> x * y).on(FLOATS).fast(),
+    (x / (y / z) >> (x * z) / y).on(FLOATS).fast().if_single(),
+    ((x / y) / z >> x / (y * z)).on(FLOATS).fast().if_single(),
+)
+
+ALGEBRA = ORDER + NEUTRAL + SIGNS + STRENGTH + REASSOCIATION + FUNCTIONS

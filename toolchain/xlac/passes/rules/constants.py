@@ -1,0 +1,59 @@
+"""Arithmetic on uniform constants: a tensor of one number is that number, broadcast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.op import OPS, Op
+from xlac.ops import scalar
+from xlac.ops.leaf import Const
+from xlac.ops.view import Broadcast
+from xlac.passes.pattern import Site, constant, fill, rule
+from xlac_sdk.dtypes import DType
+
+POINTWISE: tuple[type[Op], ...] = (
+    *(op for op in OPS.values() if issubclass(op, scalar.Scalar)), scalar.Compare, scalar.Select, scalar.Cast, scalar.Bitcast,
+)  # fmt: skip
+"""Operations that compute each element from the elements at the same place (a bitcast where the width stays)."""
+
+
+def is_pointwise(node: Node) -> bool:
+    return isinstance(node.op, POINTWISE) and all(i.shape == node.shape for i in node.inputs)
+
+
+def _fives(count: int = 3) -> Node:
+    return Node.of(Broadcast((count,), ()), Node.of(Const(np.float32(5).reshape(()))))
+
+
+@rule(
+    *POINTWISE,
+    examples=[
+        lambda p: Node.of(scalar.Sqrt(), _fives()),
+        lambda p: Node.of(scalar.Compare("lt"), _fives(), _fives()),
+        lambda p: Node.of(scalar.Cast(DType.BF16), _fives()),
+    ],
+)
+def fold_uniform(node: Node, site: Site) -> Node | None:
+    """An operation on uniform constants is computed once, now."""
+    if not is_pointwise(node):
+        return None
+    values = []
+    for i in node.inputs:
+        if (value := constant(i)) is None:
+            return None
+        values.append(value)
+    return fill(np.asarray(node.op.evaluate(*values)), node, site)
+
+
+@rule(Const, examples=[lambda p: Node.of(Const(np.full((2, 3), 7.0, np.float32)))])
+def splat(node: Node, site: Site) -> Node | None:
+    """An array of one number is a scalar, broadcast."""
+    assert isinstance(node.op, Const)
+    value = node.op.value
+    if value.ndim == 0 or value.size == 0 or node.op.uniform is None:
+        return None
+    return fill(value.reshape(-1)[:1].reshape(()), node, site)
+
+
+CONSTANTS = (fold_uniform, splat)

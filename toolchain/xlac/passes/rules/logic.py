@@ -1,0 +1,197 @@
+"""Comparisons, selections, bits and conversions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ops.checks import BITS, FLOATS, INTEGERS
+from xlac.ops.leaf import Const
+from xlac.ops.scalar import Bitcast, Cast, Compare, Select
+from xlac.ops.view import Broadcast
+from xlac.passes.pattern import (
+    Site,
+    and_,
+    c,
+    compare,
+    constant,
+    d,
+    max_,
+    min_,
+    or_,
+    p,
+    rule,
+    select,
+    shl,
+    shr,
+    x,
+    xor,
+    y,
+    z,
+)
+from xlac.passes.rules.algebra import varies
+from xlac_sdk.dtypes import DType
+
+BOOL = frozenset({DType.BOOL})
+NUMBERS = INTEGERS | FLOATS
+FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+
+BITWISE = (
+    (and_(c, x) >> and_(x, c)).on(BITS).when(varies),
+    (or_(c, x) >> or_(x, c)).on(BITS).when(varies),
+    (xor(c, x) >> xor(x, c)).on(BITS).when(varies),
+    (and_(x, x) >> x).on(BITS),
+    (or_(x, x) >> x).on(BITS),
+    (xor(x, x) >> 0).on(INTEGERS),
+    (xor(x, x) >> False).on(BOOL),
+    (and_(x, -1) >> x).on(INTEGERS),
+    (and_(x, True) >> x).on(BOOL),
+    (and_(x, 0) >> 0).on(INTEGERS),
+    (and_(x, False) >> False).on(BOOL),
+    (or_(x, 0) >> x).on(INTEGERS),
+    (or_(x, False) >> x).on(BOOL),
+    (or_(x, -1) >> -1).on(INTEGERS),
+    (or_(x, True) >> True).on(BOOL),
+    (xor(x, 0) >> x).on(INTEGERS),
+    (xor(x, False) >> x).on(BOOL),
+    (and_(and_(x, c), d) >> and_(x, and_(c, d))).on(BITS),
+    (or_(or_(x, c), d) >> or_(x, or_(c, d))).on(BITS),
+    (xor(xor(x, c), d) >> xor(x, xor(c, d))).on(BITS),
+    (shl(x, 0) >> x).on(INTEGERS),
+    (shr(x, 0) >> x).on(INTEGERS),
+)
+
+COMPARISONS = (
+    *((compare(a, c, x) >> compare(b, x, c)).on(NUMBERS).when(varies) for a, b in FLIPPED.items()),
+    *((compare(a, x, x) >> True).on(INTEGERS) for a in ("eq", "le", "ge")),
+    (compare("eq", x, x) >> True).on(BOOL),
+    (compare("ne", x, x) >> False).on(BITS),
+    *((compare(a, x, x) >> False).on(NUMBERS) for a in ("lt", "gt")),
+    (compare("ne", x, False) >> x).on(BOOL),
+    (compare("eq", x, True) >> x).on(BOOL),
+    (compare("eq", x, False) >> xor(x, True)).on(BOOL),
+    (compare("ne", x, True) >> xor(x, True)).on(BOOL),
+    *((xor(compare(a, x, y), True) >> compare(OPPOSITE[a], x, y)).on(NUMBERS) for a in ("eq", "ne")),
+    *((xor(compare(a, x, y), True) >> compare(OPPOSITE[a], x, y)).on(INTEGERS) for a in ("lt", "le", "gt", "ge")),
+)
+
+SELECTIONS = (
+    select(True, x, y) >> x,
+    select(False, x, y) >> y,
+    select(p, x, x) >> x,
+    (select(x, True, False) >> x).on(BOOL),
+    (select(x, False, True) >> xor(x, True)).on(BOOL),
+    select(xor(p, True), x, y) >> select(p, y, x),
+    select(p, select(p, x, y), z) >> select(p, x, z),
+    select(p, x, select(p, y, z)) >> select(p, x, z),
+    (select(compare("lt", x, y), y, x) >> max_(x, y)).on(INTEGERS),
+    (select(compare("gt", x, y), x, y) >> max_(x, y)).on(INTEGERS),
+    (select(compare("lt", x, y), x, y) >> min_(x, y)).on(INTEGERS),
+    (select(compare("gt", x, y), y, x) >> min_(x, y)).on(INTEGERS),
+)
+
+
+def holds(wide: DType, narrow: DType) -> bool:
+    """Whether every value of `narrow` is a value of `wide`, so that a cast loses nothing."""
+    if wide is narrow or narrow is DType.BOOL:
+        return True
+    if wide.is_float and narrow.is_float:
+        return wide.bits > narrow.bits
+    if wide.is_float:
+        digits = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}[wide]
+        return narrow.is_integer and narrow.bits - narrow.is_signed <= digits
+    if narrow.is_float or wide is DType.BOOL:
+        return False
+    return wide.bits > narrow.bits and (wide.is_signed or not narrow.is_signed)
+
+
+@rule(Cast, examples=[lambda p, t=t: _cast(p(3, dtype=t), t) for t in (DType.F32, DType.BOOL)])
+def drop_cast(node: Node, site: Site) -> Node | None:
+    """A cast to the type that a value has."""
+    return node.inputs[0] if node.type == node.inputs[0].type else None
+
+
+def _cast(node: Node, *chain: DType) -> Node:
+    for dtype in chain:
+        node = Node.of(Cast(dtype), node)
+    return node
+
+
+CHAINS = (
+    (DType.F16, DType.F32, DType.F64), (DType.I8, DType.I64, DType.F32), (DType.F32, DType.F64, DType.F32),
+    (DType.I64, DType.I32, DType.I16), (DType.BOOL, DType.F16, DType.I8), (DType.U8, DType.I16, DType.U8),
+    (DType.F16, DType.F32, DType.I32), (DType.I16, DType.F32, DType.BOOL), (DType.U32, DType.U64, DType.F64),
+    (DType.BF16, DType.F32, DType.BF16), (DType.I32, DType.U32, DType.U8),
+)  # fmt: skip
+
+
+@rule(Cast, examples=[lambda p, chain=chain: _cast(p(7, dtype=chain[0]), *chain[1:]) for chain in CHAINS])
+def merge_casts(node: Node, site: Site) -> Node | None:
+    """A chain of casts where the first loses nothing, or where integers only get narrower."""
+    (inner,) = node.inputs
+    if not isinstance(inner.op, Cast):
+        return None
+    source, middle, last = inner.inputs[0].type.dtype, inner.type.dtype, node.type.dtype
+    wraps = all(t.is_integer for t in (source, middle, last)) and middle.bits >= last.bits
+    return site.make(Cast(last), inner.inputs[0]) if holds(middle, source) or wraps else None
+
+
+@rule(
+    Bitcast,
+    examples=[
+        lambda p: Node.of(Bitcast(DType.F32), Node.of(Bitcast(DType.I32), p(5))),
+        lambda p: Node.of(Bitcast(DType.U32), Node.of(Bitcast(DType.I32), p(5))),
+        lambda p: Node.of(Bitcast(DType.F32), Node.of(Bitcast(DType.U8), p(5))),
+    ],
+)
+def merge_bitcasts(node: Node, site: Site) -> Node | None:
+    """A bitcast of a bitcast, or to the type that a value has."""
+    (inner,) = node.inputs
+    if inner.type == node.type:
+        return inner
+    if isinstance(inner.op, Bitcast) and (inner.inputs[0].type == node.type or node.shape == inner.inputs[0].shape):
+        return site.make(Bitcast(node.type.dtype), inner.inputs[0])
+    return None
+
+
+@rule(
+    Compare,
+    examples=[
+        lambda p, a=a: Node.of(
+            Compare("lt"), Node.of(Cast(DType.F32), p(5, dtype=a)), Node.of(Cast(DType.F32), p(5, dtype=a))
+        )
+        for a in (DType.I8, DType.F16, DType.U16)
+    ],
+)
+def compare_uncast(node: Node, site: Site) -> Node | None:
+    """Values that were widened without loss compare as they did before."""
+    a, b = node.inputs
+    if not (isinstance(a.op, Cast) and isinstance(b.op, Cast)):
+        return None
+    x, y = a.inputs[0], b.inputs[0]
+    if x.type.dtype is not y.type.dtype or x.type.dtype is DType.BOOL or not holds(a.type.dtype, x.type.dtype):
+        return None
+    return site.make(node.op, x, y)
+
+
+@rule(
+    Select,
+    examples=[lambda p, t=t: Node.of(Select(), p(4, dtype=DType.BOOL), _same(1, t), _same(0, t)) for t in (DType.F32, DType.I8)],
+)
+def select_is_cast(node: Node, site: Site) -> Node | None:
+    """1 where a condition holds and 0 elsewhere is the condition as a number."""
+    condition, x, y = node.inputs
+    a, b = constant(x), constant(y)
+    if a is None or b is None or node.type.dtype is DType.BOOL:
+        return None
+    if a.tobytes() == np.array(1).astype(a.dtype).tobytes() and b.tobytes() == np.array(0).astype(b.dtype).tobytes():
+        return site.make(Cast(node.type.dtype), condition)
+    return None
+
+
+def _same(value: int, dtype: DType) -> Node:
+    return Node.of(Broadcast((4,), ()), Node.of(Const(np.array(value).astype(dtype.numpy))))
+
+
+LOGIC = BITWISE + COMPARISONS + SELECTIONS + (drop_cast, merge_casts, merge_bitcasts, compare_uncast, select_is_cast)

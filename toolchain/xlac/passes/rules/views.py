@@ -1,0 +1,357 @@
+"""Views of views: transposes, reshapes, broadcasts, slices, pads and concatenations cancel and merge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xlac.ir.dims import Shape, volume
+from xlac.ir.graph import Node
+from xlac.ops.leaf import Const
+from xlac.ops.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
+from xlac.passes.pattern import Parameter, Site, constant, rule
+
+Ints = tuple[int, ...]
+
+
+def integers(values: Sequence[object]) -> bool:
+    return all(isinstance(v, int) for v in values)
+
+
+def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
+    """Runs of axes that a reshape maps to each other: shortest runs of equal product; units join the run before.
+
+    None for symbolic extents that cannot be compared and for empty tensors.
+    """
+    if 0 in old or not integers(old) or not integers(new):
+        return None
+    found: list[tuple[range, range]] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        first, second = i, j
+        left = right = 1
+        while left != right or (i == first and j == second) or left == 1:
+            if i < len(old) and (left <= right or j == len(new)):
+                left, i = left * int(old[i]), i + 1  # type: ignore[call-overload]
+            elif j < len(new):
+                right, j = right * int(new[j]), j + 1  # type: ignore[call-overload]
+            else:
+                break
+        while i < len(old) and old[i] == 1:
+            i += 1
+        while j < len(new) and new[j] == 1:
+            j += 1
+        found.append((range(first, i), range(second, j)))
+    return found
+
+
+def transpose(x: Node, *perm: int) -> Node:
+    return Node.of(Transpose(perm), x)
+
+
+def reshape(x: Node, *shape: int) -> Node:
+    return Node.of(Reshape(shape), x)
+
+
+def broadcast(x: Node, shape: Ints, axes: Ints) -> Node:
+    return Node.of(Broadcast(shape, axes), x)
+
+
+def cut(x: Node, starts: Ints, stops: Ints, steps: Ints = ()) -> Node:
+    return Node.of(Slice(starts, stops, steps or (1,) * len(starts)), x)
+
+
+def pad(x: Node, low: Ints, high: Ints, value: float = 0.0) -> Node:
+    return Node.of(Pad(low, high, (0,) * len(low)), x, Node.of(Const(np.array(value, np.float32))))
+
+
+def concat(axis: int, *xs: Node) -> Node:
+    return Node.of(Concat(axis), *xs)
+
+
+@rule(
+    Transpose,
+    examples=[
+        lambda p: transpose(p(2, 3), 0, 1),
+        lambda p: transpose(transpose(p(2, 3, 4), 2, 0, 1), 1, 2, 0),
+        lambda p: transpose(transpose(p(2, 3, 4), 2, 0, 1), 0, 2, 1),
+        lambda p: transpose(broadcast(p(3), (2, 3, 4), (1,)), 2, 1, 0),
+        lambda p: transpose(p(2, 1, 3, 1), 1, 0, 3, 2),
+    ],
+)
+def merge_transpose(node: Node, site: Site) -> Node | None:
+    """A transpose that moves nothing, or of a transpose, or of a broadcast; one that moves only units reshapes."""
+    assert isinstance(node.op, Transpose)
+    (x,) = node.inputs
+    perm = node.op.perm
+    if perm == tuple(range(len(perm))):
+        return x
+    if isinstance(x.op, Transpose):
+        return site.make(Transpose(tuple(x.op.perm[a] for a in perm)), x.inputs[0])
+    if isinstance(x.op, Broadcast):
+        return site.make(Broadcast(node.shape, tuple(perm.index(a) for a in x.op.axes)), x.inputs[0])
+    moved = [a for a in perm if x.shape[a] != 1]
+    return site.make(Reshape(node.shape), x) if moved == sorted(moved) else None
+
+
+@rule(
+    Reshape,
+    examples=[
+        lambda p: reshape(p(2, 3), 2, 3),
+        lambda p: reshape(reshape(p(2, 6), 12), 3, 4),
+        lambda p: reshape(broadcast(p(6), (2, 5, 6), (2,)), 10, 2, 3),
+        lambda p: reshape(broadcast(p(2, 3), (2, 3, 5), (0, 1)), 6, 5),
+        lambda p: reshape(broadcast(p(), (2, 6), ()), 12),
+        lambda p: reshape(Node.of(Const(np.arange(6, dtype=np.float32))), 2, 3),
+    ],
+)
+def merge_reshape(node: Node, site: Site) -> Node | None:
+    """A reshape that changes nothing, or of a reshape, a constant, or a broadcast along whole runs of axes."""
+    (x,) = node.inputs
+    if x.shape == node.shape:
+        return x
+    if isinstance(x.op, Reshape):
+        return site.make(node.op, x.inputs[0])
+    if isinstance(x.op, Const):
+        return site.make(Const(np.asarray(node.op.evaluate(x.op.value))))
+    return reshaped_broadcast(x, node.shape, site) if isinstance(x.op, Broadcast) else None
+
+
+def reshaped_broadcast(node: Node, shape: Shape, site: Site) -> Node | None:
+    """A broadcast in another shape, as a broadcast; nothing where an axis was repeated in the midst of a run."""
+    assert isinstance(node.op, Broadcast)
+    (x,), axes = node.inputs, node.op.axes
+    if 1 in x.shape or list(axes) != sorted(axes) or (runs := groups(node.shape, shape)) is None:
+        return None
+    inner: list[int] = []
+    kept: list[int] = []
+    for old, new in runs:
+        size = volume(tuple(node.shape[a] for a in old))
+        here = [a for a in old if a in axes]
+        if not here:
+            continue
+        if volume(tuple(node.shape[a] for a in here)) != size:
+            return None
+        inner += [int(shape[a]) for a in new]  # type: ignore[call-overload]
+        kept += new
+    return site.make(Broadcast(shape, tuple(kept)), site.make(Reshape(tuple(inner)), x))
+
+
+@rule(
+    Broadcast,
+    examples=[
+        lambda p: broadcast(p(2, 3), (2, 3), (0, 1)),
+        lambda p: broadcast(p(2, 3), (2, 1, 3), (0, 2)),
+        lambda p: broadcast(p(2, 3), (3, 1, 2), (2, 0)),
+        lambda p: broadcast(broadcast(p(3), (2, 3), (1,)), (2, 4, 3), (0, 2)),
+        lambda p: broadcast(transpose(p(2, 3), 1, 0), (3, 5, 2), (0, 2)),
+        lambda p: broadcast(reshape(p(3), 3, 1), (3, 5), (0, 1)),
+        lambda p: broadcast(p(1, 3, 1), (2, 3, 4), (0, 1, 2)),
+    ],
+)
+def merge_broadcast(node: Node, site: Site) -> Node | None:
+    """A broadcast of a broadcast or transpose; one that repeats nothing; one of an operand with unit axes."""
+    assert isinstance(node.op, Broadcast)
+    (x,), axes = node.inputs, node.op.axes
+    if x.shape == node.shape and axes == tuple(range(len(axes))):
+        return x
+    if isinstance(x.op, Broadcast):
+        return site.make(Broadcast(node.shape, tuple(axes[a] for a in x.op.axes)), x.inputs[0])
+    if isinstance(x.op, Transpose):
+        source = tuple(axes[x.op.perm.index(a)] for a in range(len(axes)))
+        return site.make(Broadcast(node.shape, source), x.inputs[0])
+    real = [i for i, size in enumerate(x.shape) if size != 1]
+    if x.type.size == node.type.size and 0 not in x.shape:
+        order = sorted(real, key=lambda i: axes[i])
+        units = [i for i in range(len(axes)) if i not in real]
+        return site.make(Reshape(node.shape), site.make(Transpose((*order, *units)), x))
+    if len(real) < x.type.rank:
+        squeezed = site.make(Reshape(tuple(x.shape[i] for i in real)), x)
+        return site.make(Broadcast(node.shape, tuple(axes[i] for i in real)), squeezed)
+    return None
+
+
+@rule(
+    Slice,
+    examples=[
+        lambda p: cut(p(3, 4), (0, 0), (3, 4)),
+        lambda p: cut(cut(p(9, 4), (1, 0), (9, 4), (2, 1)), (1, 1), (4, 3)),
+        lambda p: cut(cut(p(9), (8,), (-1,), (-1,)), (1,), (7,), (2,)),
+        lambda p: cut(cut(p(9), (1,), (8,), (3,)), (2,), (-1,), (-1,)),
+        lambda p: cut(broadcast(p(4), (3, 4), (1,)), (1, 2), (3, 4)),
+        lambda p: cut(transpose(p(3, 4), 1, 0), (1, 0), (3, 2)),
+        lambda p: cut(concat(1, p(2, 3), p(2, 4)), (0, 4), (2, 6)),
+        lambda p: cut(concat(0, p(2), p(4)), (0,), (2,)),
+        lambda p: cut(pad(p(4), (2,), (3,)), (2,), (5,)),
+    ],
+)
+def merge_slice(node: Node, site: Site) -> Node | None:
+    """A slice of everything, of a slice, or of a view through which it can go first, so that less is moved."""
+    assert isinstance(node.op, Slice)
+    op, (x,) = node.op, node.inputs
+    if x.shape == node.shape and all(step == 1 for step in op.steps):
+        return x
+    if not integers((*op.starts, *op.stops, *x.shape)):
+        return None
+    spans = list(zip(op.starts, op.stops, op.steps, strict=True))
+    if isinstance(x.op, Slice) and integers((*x.op.starts, *x.inputs[0].shape)):
+        return site.make(_inside(x.op, op, node.shape), x.inputs[0])
+    if isinstance(x.op, Broadcast):
+        inner = [
+            spans[a] if size != 1 else (0, 1, 1) for a, size in zip(x.op.axes, x.inputs[0].shape, strict=True)
+        ]
+        return site.make(Broadcast(node.shape, x.op.axes), _sliced(x.inputs[0], inner, site))
+    if isinstance(x.op, Transpose):
+        return site.make(x.op, _sliced(x.inputs[0], [spans[x.op.perm.index(a)] for a in range(len(spans))], site))
+    if isinstance(x.op, Concat):
+        return _slice_of_concat(node, x, site)
+    if isinstance(x.op, Pad) and not any(x.op.interior):
+        moved = []
+        for (start, stop, step), low, size in zip(spans, x.op.low, x.inputs[0].shape, strict=True):
+            least, most = (start, stop) if step > 0 else (stop + 1, start + 1)
+            if not (least - low >= 0 and most - low <= size):
+                return None
+            moved.append((start - low, stop - low, step))
+        return _sliced(x.inputs[0], moved, site)
+    return None
+
+
+def _sliced(x: Node, spans: Sequence[tuple[object, object, int]], site: Site) -> Node:
+    starts, stops, steps = (tuple(s[i] for s in spans) for i in range(3))
+    return site.make(Slice(starts, stops, steps), x)  # type: ignore[arg-type]
+
+
+def _inside(outer: Slice, inner: Slice, shape: Shape) -> Slice:
+    """One slice for a slice (`inner`) of a slice (`outer`)."""
+    starts, stops, steps = [], [], []
+    for axis, count in enumerate(shape):
+        first, by = int(outer.starts[axis]), outer.steps[axis]  # type: ignore[call-overload]
+        start = first + int(inner.starts[axis]) * by  # type: ignore[call-overload]
+        step = inner.steps[axis] * by
+        assert isinstance(count, int)
+        if count == 0:
+            start, stop, step = 0, 0, 1
+        else:
+            last = start + (count - 1) * step
+            stop = last + 1 if step > 0 else last - 1
+        starts.append(start)
+        stops.append(stop)
+        steps.append(step)
+    return Slice(tuple(starts), tuple(stops), tuple(steps))
+
+
+def _slice_of_concat(node: Node, x: Node, site: Site) -> Node | None:
+    """A slice that lies within one operand of a concatenation."""
+    assert isinstance(node.op, Slice) and isinstance(x.op, Concat)
+    axis = x.op.axis
+    start, stop, step = node.op.starts[axis], node.op.stops[axis], node.op.steps[axis]
+    assert isinstance(start, int) and isinstance(stop, int)
+    least, most = (start, stop) if step > 0 else (stop + 1, start + 1)
+    offset = 0
+    for part in x.inputs:
+        size = part.shape[axis]
+        if not isinstance(size, int):
+            return None
+        if offset <= least and most <= offset + size:
+            starts, stops = list(node.op.starts), list(node.op.stops)
+            starts[axis], stops[axis] = start - offset, stop - offset
+            return site.make(Slice(tuple(starts), tuple(stops), node.op.steps), part)
+        offset += size
+    return None
+
+
+@rule(
+    Pad,
+    examples=[
+        lambda p: pad(p(3, 4), (0, 0), (0, 0)),
+        lambda p: pad(pad(p(3), (1,), (2,)), (2,), (0,)),
+        lambda p: pad(p(9, 4), (-2, 0), (-3, 0)),
+        lambda p: pad(transpose(p(3, 4), 1, 0), (1, 0), (0, 2)),
+        lambda p: pad(broadcast(Node.of(Const(np.zeros((), np.float32))), (3,), ()), (2,), (1,)),
+    ],
+)
+def merge_pad(node: Node, site: Site) -> Node | None:
+    """A pad by nothing, of a pad with the same value, or of a transpose; one that only crops is a slice."""
+    assert isinstance(node.op, Pad)
+    op, (x, value) = node.op, node.inputs
+    if x.shape == node.shape and not any((*op.low, *op.high, *op.interior)):
+        return x
+    if any(op.interior) or not integers((*op.low, *op.high, *x.shape)):
+        return None
+    low, high = [int(v) for v in op.low], [int(v) for v in op.high]  # type: ignore[call-overload]
+    filler = constant(value)
+    if filler is not None and (inner := constant(x)) is not None and inner.tobytes() == filler.tobytes():
+        return site.make(Broadcast(node.shape, ()), value)
+    if all(v <= 0 for v in (*low, *high)):
+        spans = [(-a, int(n) + b, 1) for a, b, n in zip(low, high, x.shape, strict=True)]  # type: ignore[call-overload]
+        return _sliced(x, spans, site)
+    if isinstance(x.op, Transpose):
+        inverse = np.argsort(x.op.perm).tolist()
+        moved = Pad(tuple(low[a] for a in inverse), tuple(high[a] for a in inverse), op.interior)
+        return site.make(x.op, site.make(moved, x.inputs[0], value))
+    if isinstance(x.op, Pad) and not any(x.op.interior) and integers((*x.op.low, *x.op.high)):
+        again = constant(x.inputs[1])
+        same = x.inputs[1] is value or (again is not None and filler is not None and again.tobytes() == filler.tobytes())
+        if same and min((0, *low, *high, *map(int, x.op.low), *map(int, x.op.high))) >= 0:  # type: ignore[call-overload]
+            both = Pad(
+                tuple(a + b for a, b in zip(low, x.op.low, strict=True)),
+                tuple(a + b for a, b in zip(high, x.op.high, strict=True)),
+                op.interior,
+            )
+            return site.make(both, x.inputs[0], value)
+    return None
+
+
+def _halves(p: Parameter) -> Node:
+    x = p(5, 3)
+    return concat(0, cut(x, (0, 0), (2, 3)), cut(x, (2, 0), (5, 3)))
+
+
+@rule(
+    Concat,
+    examples=[
+        lambda p: concat(0, p(3)),
+        lambda p: concat(0, p(0, 2), p(3, 2), p(0, 2)),
+        lambda p: concat(1, concat(1, p(2, 3), p(2, 1)), p(2, 2)),
+        lambda p: concat(0, transpose(p(2, 3), 1, 0), transpose(p(2, 4), 1, 0)),
+        _halves,
+    ],
+)
+def merge_concat(node: Node, site: Site) -> Node | None:
+    """A concatenation of one thing, of empty things, of concatenations, of neighbouring slices, of transposes."""
+    assert isinstance(node.op, Concat)
+    axis, xs = node.op.axis, list(node.inputs)
+    flat: list[Node] = []
+    for x in xs:
+        flat += x.inputs if isinstance(x.op, Concat) and x.op.axis == axis and site.single(x) else [x]
+    kept = [x for x in flat if x.shape[axis] != 0] or flat[:1]
+    joined = kept[:1]
+    for x in kept[1:]:
+        if (one := _adjacent(joined[-1], x, axis, site)) is not None:
+            joined[-1] = one
+        else:
+            joined.append(x)
+    if len(joined) == 1:
+        return joined[0]
+    if joined != xs:
+        return site.make(node.op, *joined)
+    first = joined[0].op
+    if isinstance(first, Transpose) and all(x.op == first for x in joined):
+        return site.make(first, site.make(Concat(first.perm[axis]), *(x.inputs[0] for x in joined)))
+    return None
+
+
+def _adjacent(a: Node, b: Node, axis: int, site: Site) -> Node | None:
+    """Two slices of one tensor that follow each other, as one."""
+    if not (isinstance(a.op, Slice) and isinstance(b.op, Slice)) or a.inputs != b.inputs:
+        return None
+    others = [i for i in range(len(a.op.starts)) if i != axis]
+    same = all((a.op.starts[i], a.op.stops[i]) == (b.op.starts[i], b.op.stops[i]) for i in others)
+    if not same or set(a.op.steps + b.op.steps) != {1} or a.op.stops[axis] != b.op.starts[axis]:
+        return None
+    stops = tuple(b.op.stops[i] if i == axis else stop for i, stop in enumerate(a.op.stops))
+    return site.make(Slice(a.op.starts, stops, a.op.steps), a.inputs[0])
+
+
+VIEWS = (merge_transpose, merge_reshape, merge_broadcast, merge_slice, merge_pad, merge_concat)

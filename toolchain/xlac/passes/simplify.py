@@ -1,0 +1,20 @@
+"""Applies the algebra, the logic and the rules of views until none applies."""
+
+from __future__ import annotations
+
+from xlac.ir.graph import Graph
+from xlac.passes.context import Context
+from xlac.passes.pattern import Rule
+from xlac.passes.rewriter import rewrite
+from xlac.passes.rules.algebra import ALGEBRA
+from xlac.passes.rules.constants import CONSTANTS
+from xlac.passes.rules.logic import LOGIC
+from xlac.passes.rules.reductions import REDUCTIONS
+from xlac.passes.rules.views import VIEWS
+from xlac.passes.trace import Trace
+
+RULES: tuple[Rule, ...] = (*CONSTANTS, *ALGEBRA, *LOGIC, *VIEWS, *REDUCTIONS)
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    return rewrite(graph, RULES, trace, context)

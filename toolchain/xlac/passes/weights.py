@@ -1,0 +1,88 @@
+"""Weights of a model together with those that passes derive from them (transposed, scaled, packed)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from threading import Lock
+
+from xlac.ir.graph import Graph, Node, walk
+from xlac.ir.op import Array, frozen_array
+from xlac.ops.leaf import Param
+
+
+class Weights(Mapping[str, Array]):
+    """Arrays by the name of their `param` node. A derived weight is computed when it is first read.
+
+    Nothing is read or computed before: the arrays of the model may be memory-mapped files of gigabytes.
+    """
+
+    def __init__(self, given: Mapping[str, Array] | None = None) -> None:
+        self._given: Mapping[str, Array] = given if given is not None else {}
+        self._derived: dict[str, Node] = {}
+        self._arrays: dict[str, Array] = {}
+        self._lock = Lock()
+
+    @staticmethod
+    def over(given: Mapping[str, Array]) -> Weights:
+        """The mapping itself where it already is one: deriving adds to it."""
+        return given if isinstance(given, Weights) else Weights(given)
+
+    def derive(self, expression: Node) -> Node:
+        """A weight with the value of an expression over weights and constants."""
+        sources = [n.op.name for n in walk([expression]) if isinstance(n.op, Param)]
+        stem = sources[0].partition("~")[0] if sources else "constant"
+        count = 1
+        while (name := f"{stem}~{count}") in self:
+            count += 1
+        self._derived[name] = expression
+        return Node.of(Param(name, expression.type, "weight"), origin=expression.origin)
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._derived:
+            return self._given[name]
+        with self._lock:
+            if name not in self._arrays:
+                self._arrays[name] = self._compute(name)
+            return self._arrays[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._derived or name in self._given
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._given
+        yield from self._derived
+
+    def __len__(self) -> int:
+        return len(self._given) + len(self._derived)
+
+    def _compute(self, name: str) -> Array:
+        """In float64 and rounded once, so that folding loses no accuracy; halves round as the model says."""
+        from xlac.ir.interpret import interpret
+
+        expression = self._whole(self._derived[name])
+        needed = {n.op.name: n.op for n in walk([expression]) if isinstance(n.op, Param)}
+        wide = not any(t.dtype.is_half for n in walk([expression]) for t in n.results)
+        arrays = {source: self._given[source] for source in needed}
+        result = interpret(Graph(name, (), {"": expression}), {}, arrays, float64=wide)[""]
+        return frozen_array(result, expression.type.dtype.numpy)
+
+    def _whole(self, expression: Node) -> Node:
+        """The expression with derived weights replaced by what they were derived from."""
+        new: dict[Node, Node] = {}
+        pending = [expression]
+        while pending:
+            node = pending[-1]
+            inside = self._derived.get(node.op.name) if isinstance(node.op, Param) else None
+            needs = (inside,) if inside is not None else node.inputs
+            waiting = [i for i in needs if i not in new]
+            if waiting:
+                pending += waiting
+                continue
+            pending.pop()
+            if inside is not None:
+                new[node] = new[inside]
+            elif node.inputs:
+                new[node] = Node(node.op, tuple(new[i] for i in node.inputs), node.types, node.origin)
+            else:
+                new[node] = node
+        return new[expression]
