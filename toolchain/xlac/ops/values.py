@@ -32,9 +32,12 @@ def param(name: str, dtype: DType, shape: Shape = (), kind: str = "input", origi
 
 
 def constant(value: Any, dtype: DType | None = None) -> Node:
-    """An array or number known now; Python floats are f32 and integers i32 unless told."""
-    if dtype is None:
-        dtype = weak_dtype(value) if isinstance(value, bool | int | float) else DType.of(np.asarray(value).dtype)
+    """An array or number known now; Python's floats, also in lists, are f32 and its integers i32 unless told."""
+    if dtype is None and isinstance(value, np.ndarray | np.generic):
+        dtype = DType.of(value.dtype)
+    elif dtype is None:
+        kind = np.asarray(value).dtype.kind
+        dtype = DType.BOOL if kind == "b" else DType.I32 if kind in "iu" else DType.F32
     with np.errstate(all="ignore"):
         array = np.asarray(value).astype(dtype.compute.numpy).astype(dtype.numpy)
     array.flags.writeable = False
