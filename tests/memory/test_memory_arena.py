@@ -1,0 +1,46 @@
+"""Buffers alive together never overlap, and the arena is close to the least possible."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xlac.memory.arena import ALIGN, Span, live_bound, pack
+
+SPANS = st.lists(
+    st.tuples(st.integers(0, 5000), st.integers(0, 40), st.integers(0, 10)).map(
+        lambda t: Span(t[0], t[1], t[1] + t[2])
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(SPANS)
+def test_buffers_alive_together_do_not_overlap(spans: list[Span]) -> None:
+    layout = pack(spans)
+    for i, a in enumerate(spans):
+        assert layout.offsets[i] % ALIGN == 0
+        assert layout.offsets[i] + a.nbytes <= layout.nbytes
+        for j, b in enumerate(spans[:i]):
+            if a.nbytes and b.nbytes and a.first <= b.last and b.first <= a.last:
+                before = layout.offsets[i] + a.nbytes <= layout.offsets[j]
+                assert before or layout.offsets[j] + b.nbytes <= layout.offsets[i]
+
+
+@settings(max_examples=200, deadline=None)
+@given(SPANS)
+def test_the_arena_is_never_below_the_bound(spans: list[Span]) -> None:
+    layout = pack(spans)
+    assert layout.bound == live_bound(spans) <= layout.nbytes
+
+
+def test_a_chain_needs_two_buffers() -> None:
+    spans = [Span(1000, step, step + 1) for step in range(100)]
+    assert pack(spans).nbytes == 2 * 1024
+
+
+def test_many_buffers_are_packed_in_order_of_time() -> None:
+    spans = [Span(64 * (1 + i % 7), i, i + 3) for i in range(20_000)]
+    layout = pack(spans)
+    assert layout.nbytes <= 1.3 * layout.bound
