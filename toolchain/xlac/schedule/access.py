@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
@@ -175,17 +176,18 @@ def runs(shape: Sequence[int], survey: Survey, apart: Iterable[int] = ()) -> lis
 
 
 def _as_one(before: int, axis: int, extent: int, survey: Survey) -> bool:
-    if before in survey.opaque or axis in survey.opaque:
+    if before in survey.opaque or axis in survey.opaque or not extent:
         return False
     return all(
         a.strides[before] == a.strides[axis] * extent and not a.opaque & {before, axis} for a in survey.accesses
     )
 
 
-def contiguous(run: Run, survey: Survey) -> int:
-    """How many accesses move by one element along the run's last axis."""
+def contiguous(run: Run, survey: Survey, shape: Sequence[int]) -> int:
+    """How many elements are reached by accesses that move by one element along the run's last axis."""
     axis = run.axes[-1]
-    return sum(a.strides[axis] == 1 and axis not in a.opaque for a in survey.accesses)
+    found = [a for a in survey.accesses if a.strides[axis] == 1 and axis not in a.opaque]
+    return sum(prod(n for b, n in enumerate(shape) if a.strides[b] or b in a.opaque) for a in found)
 
 
 def strided(run: Run, survey: Survey) -> int:

@@ -107,7 +107,7 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
 
         strips(builder, target, start, length, lanes, copies, body)
 
-    crossed = [run for run in loops[:-1] if strided(inner, survey) and contiguous(run, survey)]
+    crossed = [run for run in loops[:-1] if strided(inner, survey) and contiguous(run, survey, job.shape)]
     if crossed and inner.extent > TILE and crossed[-1].extent > TILE // 4:
         _tiles(elements, loops[:-1], inner, crossed[-1], each, strip)
         return

@@ -1,0 +1,286 @@
+"""Groups around reductions: any number of passes over the reduced axes, with pointwise work before, between and after.
+
+A group lives in one *space*: the shape that its reductions read, some axes of which they reduce. For every
+position of the kept axes, each pass crosses the reduced ones; pass k computes what needs the results of the
+reductions of the passes before it (so a softmax takes three, a two-pass variance two more than its scaling).
+Values that are dear to compute again are kept from the pass that computed them in a local buffer, or in the
+row of an output.
+
+The vector axis is the one along which most operands are contiguous. Where it is reduced, lanes hold partial
+results, several vectors of them, folded at the end: **sums of floats are reassociated into lanes**, so they
+round otherwise than a sum in order (closer to the truth, as a rule). Where it is kept, each lane is a result of
+its own. Reducers with a body run in order, one element at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import prod
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops.control import Pick
+from xlac.ops.reduction import Reduce
+from xlac.schedule import cost
+from xlac.schedule.access import Run, Survey, Surveyor, contiguous, expand, runs
+from xlac.schedule.accumulate import Accumulator
+from xlac.schedule.elements import Elements, is_immediate, linear, row_major
+from xlac.schedule.group import Group, Scheduled
+from xlac.schedule.nest import (
+    CHUNKS,
+    SERIAL_WORK,
+    THREAD_WORK,
+    bounded,
+    lanes_for,
+    outer,
+    serial,
+    strips,
+    unroll_for,
+)
+from xlac.schedule.passes import Pass, Passes, Space, plan, reduced_inputs
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.kernel import Access, Buffer, Expr, Var
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+KEEP_BYTES = 32 << 10  # of values kept between passes on a thread's stack
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """One launch."""
+    rows = Rows(Elements(Builder(), group, target), Space.of(group))
+    rows.write()
+    return Scheduled((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
+
+
+class Rows:
+    """Writes the loops of one group around reductions."""
+
+    def __init__(self, elements: Elements, space: Space) -> None:
+        self.elements, self.space = elements, space
+        self.builder, self.target, self.group = elements.builder, elements.target, elements.group
+        self.plan: Passes = plan(self.group, space)
+        self.results: dict[Node, dict[Index, Expr]] = {}
+        self.dry, self.survey = self._survey()
+        self.runs = runs(space.shape, self.survey, self._borders())
+        self.reduced = [r for r in self.runs if r.axes[0] in space.reduced]
+        self.kept = [r for r in self.runs if r.axes[0] not in space.reduced]
+        reductions = [r for one in self.plan.passes for r in one.reductions]
+        self.ordered = any(r.op.body is not None for r in reductions if isinstance(r.op, Reduce))
+        self.vector = max(self.runs, key=lambda r: (contiguous(r, self.survey, space.shape), r.axes), default=None)
+        self.by_row = self.vector is None or self.vector in self.reduced
+        self._size()
+        self.borrowed: set[Node] = set()  # outputs whose rows hold kept values for a while
+        for r in reductions:
+            self._bind_results(r)
+
+    # ---- what to loop over -------------------------------------------------------------------
+
+    def _survey(self) -> tuple[Elements, Survey]:
+        dry = Surveyor(self.elements, self.space.shape)
+        for node in self.group.nodes:
+            if isinstance(node.op, Reduce):
+                for number, standing in self._standing(node):
+                    value = Var("result", node.results[number].dtype.compute)
+                    dry.elements.bind_value(standing, lambda _, value=value: value)  # type: ignore[misc]
+        for root in dict.fromkeys(root for one in self.plan.passes for root in one.roots):
+            dry.read(root, self.space.index(root, dry.index, build.index(0)))
+        for node in self.group.outputs:
+            dry.store(node, self.space.index(node, dry.index, build.index(0)))
+        return dry.elements, dry.survey()
+
+    def _standing(self, reduction: Node) -> list[tuple[int, Node]]:
+        """The nodes that stand for the results of a reduction: itself, or a pick for each."""
+        if len(reduction.results) == 1:
+            return [(0, reduction)]
+        picks = [n for n in self.group.nodes if isinstance(n.op, Pick) and n.inputs[0] is reduction]
+        return [(n.op.index, n) for n in picks if isinstance(n.op, Pick)]
+
+    def _borders(self) -> list[int]:
+        """Axes where kept and reduced ones meet."""
+        moved = [a for a, n in enumerate(self.space.shape) if n != 1]
+        reduced = self.space.reduced
+        return [b for a, b in pairwise(moved) if (a in reduced) != (b in reduced)]
+
+    def _size(self) -> None:
+        extent = self.vector.extent if self.vector else 1
+        self.lanes = lanes_for(self.target, self.survey.dtypes, extent)
+        self.copies = unroll_for(self.target, self.survey.statements)
+        if self.by_row:
+            if self.ordered:
+                self.lanes = 1
+            self.copies = max(1, min(self.copies, extent // self.lanes)) if self.lanes > 1 else 1
+        self.each = self.survey.flops + len(self.survey.accesses)  # operations an element
+
+    # ---- loops -------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """All loops, from the outermost."""
+        if self.by_row:
+            with outer(self.builder, self.target, self.kept, self.each * self.space.count) as counters:
+                self._row(counters)
+            return
+        vector = self.vector
+        assert vector is not None
+        rest = [run for run in self.kept if run is not vector]
+        each = max(1, self.each * self.space.count)
+        block = self.lanes * self.copies
+        chunk = max(block, THREAD_WORK // each // block * block)
+        rows = prod(run.extent for run in rest)
+
+        def strip(counters: dict[Run, Expr], start: Expr | int, length: Expr | int) -> None:
+            def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                with self.elements.masked(mask):
+                    self._columns(counters, vector, bases, wide)
+
+            strips(self.builder, self.target, start, length, self.lanes, self.copies, body)
+
+        if rows * vector.extent * each >= SERIAL_WORK and rows < CHUNKS * max(2, self.target.threads) and vector.extent >= 2 * chunk:
+            pieces = Run(-(-vector.extent // chunk), ())
+            with outer(self.builder, self.target, [*rest, pieces], chunk * each) as counters:
+                start = build.mul(counters.pop(pieces), chunk)
+                if vector.extent % chunk:
+                    left = build.apply(Primitive.MIN, build.index(chunk), build.sub(vector.extent, start))
+                    strip(counters, start, bounded(self.builder, left, chunk))
+                else:
+                    strip(counters, start, chunk)
+            return
+        with outer(self.builder, self.target, rest, vector.extent * each) as counters:
+            strip(counters, 0, vector.extent)
+
+    def _row(self, counters: Mapping[Run, Expr]) -> None:
+        """Every pass for one position of the kept axes; the vector axis is a reduced one."""
+        vector, builder = self.vector, self.builder
+        kept = expand(counters, self.space.shape)
+        for one in self.plan.passes:
+            homes = self._homes(one)
+            tail = vector is not None and not self.target.masked and self.lanes > 1 and vector.extent % self.lanes > 0
+            gathered = {r: Accumulator(self.elements, r, self.lanes, self.copies, tail=tail) for r in one.reductions}
+            inside = dict(counters)
+
+            def body(
+                bases: Sequence[Expr], wide: int, mask: Expr | None,
+                one: Pass = one, homes: Mapping[Node, _Home] = homes, gathered: Mapping[Node, Accumulator] = gathered,
+                inside: dict[Run, Expr] = inside,
+            ) -> None:  # fmt: skip
+                with self.elements.masked(mask):
+                    for copy, base in enumerate(bases):
+                        moving = {vector: build.ramp(base, 1, wide)} if vector else {}
+                        index = expand({**inside, **moving}, self.space.shape)
+                        self._step(one, index, gathered, copy, wide, mask)
+                        for node, (buffer, strides) in homes.items():
+                            where = linear(index, strides, self.space.shape)
+                            self.elements.store_to(buffer, where, self.elements.at(node, index))
+
+            with serial(builder, [r for r in self.reduced if r is not vector], inside):
+                if vector is None:
+                    body([build.index(0)], 1, None)
+                else:
+                    strips(builder, self.target, 0, vector.extent, self.lanes, self.copies, body)
+            for r, accumulator in gathered.items():
+                self._deliver(r, kept, accumulator.result(None))
+            for node, (buffer, strides) in homes.items():
+                self.elements.bind(node, buffer, strides)
+        self._store_results(kept)
+
+    def _columns(self, counters: Mapping[Run, Expr], vector: Run, bases: Sequence[Expr], wide: int) -> None:
+        """Every pass for vectors of positions of the kept axes: each lane is a result."""
+        at = [{**counters, vector: build.ramp(base, 1, wide)} for base in bases]
+        for one in self.plan.passes:
+            gathered = {r: Accumulator(self.elements, r, wide, len(bases)) for r in one.reductions}
+            inside: dict[Run, Expr] = {}
+            with serial(self.builder, self.reduced, inside):
+                for copy, position in enumerate(at):
+                    index = expand({**position, **inside}, self.space.shape)
+                    self._step(one, index, gathered, copy, wide, None)
+            for r, accumulator in gathered.items():
+                for copy, position in enumerate(at):
+                    self._deliver(r, expand(position, self.space.shape), accumulator.result(copy))
+        for position in at:
+            self._store_results(expand(position, self.space.shape))
+
+    # ---- one element -------------------------------------------------------------------------
+
+    def _step(
+        self, one: Pass, index: Index, gathered: Mapping[Node, Accumulator], copy: int, wide: int, mask: Expr | None
+    ) -> None:
+        """What one pass does with one vector of elements."""
+        zero = build.index(0)
+        for r, accumulator in gathered.items():
+            values = [self.elements.at(x, self.space.index(x, index, zero)) for x in reduced_inputs(r)]
+            accumulator.add(copy, values, wide, mask)
+        stores = [(node, self.space.index(node, index, zero)) for node in one.stores]
+        values = [self.elements.at(node, at) for node, at in stores]
+        for (node, at), value in zip(stores, values, strict=True):
+            self.elements.store(node, at, value)
+
+    def _store_results(self, index: Index) -> None:
+        at = [(node, self.space.index(node, index, build.index(0))) for node in self.plan.results]
+        values = [self.elements.at(node, where) for node, where in at]
+        for (node, where), value in zip(at, values, strict=True):
+            self.elements.store(node, where, value)
+
+    # ---- results of reductions ---------------------------------------------------------------
+
+    def _key(self, index: Index) -> Index:
+        """The entries of an index of the space that tell results apart."""
+        kept = (a for a in range(len(index)) if a not in self.space.reduced and self.space.shape[a] != 1)
+        return tuple(index[a] for a in kept)
+
+    def _deliver(self, reduction: Node, index: Index, values: Sequence[Expr]) -> None:
+        for number, standing in self._standing(reduction):
+            self.results[standing][self._key(index)] = values[number]
+
+    def _bind_results(self, reduction: Node) -> None:
+        for _, standing in self._standing(reduction):
+            known = self.results.setdefault(standing, {})
+            moving = [a for a, n in enumerate(self.space.kept) if n != 1]
+
+            def read(index: Index, known: dict[Index, Expr] = known, moving: Sequence[int] = moving) -> Expr:
+                return known[tuple(index[a] for a in moving)]  # elsewhere: fusion put an unaligned reader here
+
+            self.elements.bind_value(standing, read)
+
+    # ---- values kept between passes ----------------------------------------------------------
+
+    def _homes(self, one: Pass) -> dict[Node, _Home]:
+        """Buffers for the values that this pass keeps, with the strides to reach them; none for those that do not fit."""
+        room = KEEP_BYTES
+        found: dict[Node, _Home] = {}
+        reduced = [a for a in range(len(self.space.shape)) if a in self.space.reduced]
+        for node in one.keep:
+            dtype = node.type.dtype.compute
+            size = self.space.count
+            if size * dtype.nbytes <= room:
+                room -= size * dtype.nbytes
+                strides = [0] * len(self.space.shape)
+                for axis, step in zip(reduced, row_major([self.space.shape[a] for a in reduced]), strict=True):
+                    strides[axis] = step
+                found[node] = self.builder.local("row", dtype, size), tuple(strides)
+                continue
+            for output in self.plan.passes[-1].stores:
+                if output.type.dtype is dtype and output not in self.borrowed and output.shape == self.space.shape:
+                    self.borrowed.add(output)
+                    found[node] = self.elements.parameter(output, Access.UPDATE), row_major(self.space.shape)
+                    break
+        return found
+
+    # ---- memory ------------------------------------------------------------------------------
+
+    def in_place(self) -> list[tuple[Node, Node]]:
+        """Outputs that may overwrite an input: those written last, where nothing reads the input elsewhere."""
+        found = []
+        written_last = [*self.plan.passes[-1].stores, *self.plan.results]
+        for node in self.group.inputs:
+            read = [] if is_immediate(node) else self.survey.exact(self.dry.parameter(node))
+            for output in written_last:
+                (written, *_) = self.survey.exact(self.dry.parameter(output))
+                same = all(a.strides == written.strides and a.offset == written.offset and not a.opaque for a in read)
+                if read and same and node.type == output.type and output not in self.borrowed:
+                    found.append((output, node))
+        return found
+
+
+_Home = tuple[Buffer, tuple[int, ...]]
