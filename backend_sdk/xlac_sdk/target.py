@@ -40,6 +40,8 @@ class Target:
     shared_bytes: int = 0
     dtypes: frozenset[DType] = frozenset(DType)
     primitives: frozenset[Primitive] = MANDATORY  # spelled natively; the SDK expands the others
+    lacks: frozenset[tuple[Primitive, DType]] = frozenset()  # expanded for this operand type though listed above
+    guards: frozenset[Primitive] = frozenset()  # of div rem shl shr cast: undefined at the corners; the SDK guards
     instructions: frozenset[str] = frozenset()
     claims: frozenset[str] = frozenset()  # composites taken whole, by mnemonic
     size: bool = False  # optimise for code size
@@ -48,3 +50,7 @@ class Target:
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register, at least 1. Halves count as their compute type."""
         return max(1, self.vector_bytes // dtype.compute.nbytes)
+
+    def spells(self, primitive: Primitive, dtype: DType) -> bool:
+        """True when the backend writes a primitive on operands of `dtype` itself."""
+        return primitive in self.primitives and (primitive, dtype) not in self.lacks
