@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array, Op

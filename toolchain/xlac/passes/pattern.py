@@ -19,7 +19,6 @@ from xlac.ops.leaf import Const
 from xlac.ops.scalar import (
     Add,
     And,
-    Cast,
     Compare,
     Div,
     Exp,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from xlac.ir.graph import Graph
 from xlac.ir.op import Array
-from xlac.passes import cse, expand, fold, simplify
+from xlac.passes import cse, expand, fold, motion, simplify
 from xlac.passes.context import Context
 from xlac.passes.pattern import Rule
 from xlac.passes.trace import Trace
@@ -23,12 +23,13 @@ PASSES: dict[str, Pass] = {
     "expand": expand.run,  # composites that the target does not claim become primitives
     "simplify-expanded": simplify.run,
     "cse": cse.run,
+    "motion": motion.run,  # views sink through computation and cancel
     "fold": fold.run,  # constants are computed, weight expressions become derived weights
     "simplify-folded": simplify.run,
     "cse-again": cse.run,
 }
 
-RULES: tuple[Rule, ...] = simplify.RULES
+RULES: tuple[Rule, ...] = tuple(dict.fromkeys((*simplify.RULES, *motion.RULES)))
 """Every rule that some pass applies, each once."""
 
 

@@ -23,7 +23,7 @@ def is_pointwise(node: Node) -> bool:
 
 
 def _fives(count: int = 3) -> Node:
-    return Node.of(Broadcast((count,), ()), Node.of(Const(np.float32(5).reshape(()))))
+    return Node.of(Broadcast((count,), ()), Node.of(Const(np.array(5, np.float32))))
 
 
 @rule(

@@ -10,6 +10,8 @@ from xlac.ops.leaf import Const
 from xlac.ops.scalar import Bitcast, Cast, Compare, Select
 from xlac.ops.view import Broadcast
 from xlac.passes.pattern import (
+    Example,
+    Parameter,
     Site,
     and_,
     c,
@@ -106,16 +108,22 @@ def holds(wide: DType, narrow: DType) -> bool:
     return wide.bits > narrow.bits and (wide.is_signed or not narrow.is_signed)
 
 
-@rule(Cast, examples=[lambda p, t=t: _cast(p(3, dtype=t), t) for t in (DType.F32, DType.BOOL)])
+def _casts(*chain: DType) -> Example:
+    """A parameter of the first type, cast to each of the others in turn."""
+
+    def example(p: Parameter) -> Node:
+        node = p(7, dtype=chain[0])
+        for dtype in chain[1:]:
+            node = Node.of(Cast(dtype), node)
+        return node
+
+    return example
+
+
+@rule(Cast, examples=[_casts(t, t) for t in (DType.F32, DType.BOOL)])
 def drop_cast(node: Node, site: Site) -> Node | None:
     """A cast to the type that a value has."""
     return node.inputs[0] if node.type == node.inputs[0].type else None
-
-
-def _cast(node: Node, *chain: DType) -> Node:
-    for dtype in chain:
-        node = Node.of(Cast(dtype), node)
-    return node
 
 
 CHAINS = (
@@ -126,7 +134,7 @@ CHAINS = (
 )  # fmt: skip
 
 
-@rule(Cast, examples=[lambda p, chain=chain: _cast(p(7, dtype=chain[0]), *chain[1:]) for chain in CHAINS])
+@rule(Cast, examples=[_casts(*chain) for chain in CHAINS])
 def merge_casts(node: Node, site: Site) -> Node | None:
     """A chain of casts where the first loses nothing, or where integers only get narrower."""
     (inner,) = node.inputs
@@ -155,15 +163,11 @@ def merge_bitcasts(node: Node, site: Site) -> Node | None:
     return None
 
 
-@rule(
-    Compare,
-    examples=[
-        lambda p, a=a: Node.of(
-            Compare("lt"), Node.of(Cast(DType.F32), p(5, dtype=a)), Node.of(Cast(DType.F32), p(5, dtype=a))
-        )
-        for a in (DType.I8, DType.F16, DType.U16)
-    ],
-)
+def _widened(dtype: DType) -> Example:
+    return lambda p: Node.of(Compare("lt"), _casts(dtype, DType.F32)(p), _casts(dtype, DType.F32)(p))
+
+
+@rule(Compare, examples=[_widened(t) for t in (DType.I8, DType.F16, DType.U16)])
 def compare_uncast(node: Node, site: Site) -> Node | None:
     """Values that were widened without loss compare as they did before."""
     a, b = node.inputs
@@ -175,10 +179,12 @@ def compare_uncast(node: Node, site: Site) -> Node | None:
     return site.make(node.op, x, y)
 
 
-@rule(
-    Select,
-    examples=[lambda p, t=t: Node.of(Select(), p(4, dtype=DType.BOOL), _same(1, t), _same(0, t)) for t in (DType.F32, DType.I8)],
-)
+def _indicator(dtype: DType) -> Example:
+    one, zero = (Node.of(Broadcast((4,), ()), Node.of(Const(np.array(v).astype(dtype.numpy)))) for v in (1, 0))
+    return lambda p: Node.of(Select(), p(4, dtype=DType.BOOL), one, zero)
+
+
+@rule(Select, examples=[_indicator(t) for t in (DType.F32, DType.I8)])
 def select_is_cast(node: Node, site: Site) -> Node | None:
     """1 where a condition holds and 0 elsewhere is the condition as a number."""
     condition, x, y = node.inputs
@@ -188,10 +194,6 @@ def select_is_cast(node: Node, site: Site) -> Node | None:
     if a.tobytes() == np.array(1).astype(a.dtype).tobytes() and b.tobytes() == np.array(0).astype(b.dtype).tobytes():
         return site.make(Cast(node.type.dtype), condition)
     return None
-
-
-def _same(value: int, dtype: DType) -> Node:
-    return Node.of(Broadcast((4,), ()), Node.of(Const(np.array(value).astype(dtype.numpy))))
 
 
 LOGIC = BITWISE + COMPARISONS + SELECTIONS + (drop_cast, merge_casts, merge_bitcasts, compare_uncast, select_is_cast)

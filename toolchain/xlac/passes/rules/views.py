@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.ir.dims import Shape, volume
+from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.graph import Node
 from xlac.ops.leaf import Const
 from xlac.ops.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
@@ -15,8 +15,10 @@ from xlac.passes.pattern import Parameter, Site, constant, rule
 Ints = tuple[int, ...]
 
 
-def integers(values: Sequence[object]) -> bool:
-    return all(isinstance(v, int) for v in values)
+def integers(values: Sequence[Dim]) -> Ints | None:
+    """Sizes that are all numbers, or nothing."""
+    found = tuple(v for v in values if isinstance(v, int))
+    return found if len(found) == len(values) else None
 
 
 def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
@@ -24,7 +26,8 @@ def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
 
     None for symbolic extents that cannot be compared and for empty tensors.
     """
-    if 0 in old or not integers(old) or not integers(new):
+    before, after = integers(old), integers(new)
+    if before is None or after is None or 0 in before:
         return None
     found: list[tuple[range, range]] = []
     i = j = 0
@@ -33,9 +36,9 @@ def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
         left = right = 1
         while left != right or (i == first and j == second) or left == 1:
             if i < len(old) and (left <= right or j == len(new)):
-                left, i = left * int(old[i]), i + 1  # type: ignore[call-overload]
+                left, i = left * before[i], i + 1
             elif j < len(new):
-                right, j = right * int(new[j]), j + 1  # type: ignore[call-overload]
+                right, j = right * after[j], j + 1
             else:
                 break
         while i < len(old) and old[i] == 1:
@@ -124,7 +127,7 @@ def reshaped_broadcast(node: Node, shape: Shape, site: Site) -> Node | None:
     (x,), axes = node.inputs, node.op.axes
     if 1 in x.shape or list(axes) != sorted(axes) or (runs := groups(node.shape, shape)) is None:
         return None
-    inner: list[int] = []
+    inner: list[Dim] = []
     kept: list[int] = []
     for old, new in runs:
         size = volume(tuple(node.shape[a] for a in old))
@@ -133,7 +136,7 @@ def reshaped_broadcast(node: Node, shape: Shape, site: Site) -> Node | None:
             continue
         if volume(tuple(node.shape[a] for a in here)) != size:
             return None
-        inner += [int(shape[a]) for a in new]  # type: ignore[call-overload]
+        inner += [shape[a] for a in new]
         kept += new
     return site.make(Broadcast(shape, tuple(kept)), site.make(Reshape(tuple(inner)), x))
 
@@ -192,11 +195,12 @@ def merge_slice(node: Node, site: Site) -> Node | None:
     op, (x,) = node.op, node.inputs
     if x.shape == node.shape and all(step == 1 for step in op.steps):
         return x
-    if not integers((*op.starts, *op.stops, *x.shape)):
+    starts, stops, shape = integers(op.starts), integers(op.stops), integers(node.shape)
+    if starts is None or stops is None or shape is None:
         return None
-    spans = list(zip(op.starts, op.stops, op.steps, strict=True))
-    if isinstance(x.op, Slice) and integers((*x.op.starts, *x.inputs[0].shape)):
-        return site.make(_inside(x.op, op, node.shape), x.inputs[0])
+    spans = list(zip(starts, stops, op.steps, strict=True))
+    if isinstance(x.op, Slice) and (firsts := integers(x.op.starts)) is not None:
+        return site.make(_inside(firsts, x.op.steps, spans, shape), x.inputs[0])
     if isinstance(x.op, Broadcast):
         inner = [
             spans[a] if size != 1 else (0, 1, 1) for a, size in zip(x.op.axes, x.inputs[0].shape, strict=True)
@@ -205,10 +209,11 @@ def merge_slice(node: Node, site: Site) -> Node | None:
     if isinstance(x.op, Transpose):
         return site.make(x.op, _sliced(x.inputs[0], [spans[x.op.perm.index(a)] for a in range(len(spans))], site))
     if isinstance(x.op, Concat):
-        return _slice_of_concat(node, x, site)
-    if isinstance(x.op, Pad) and not any(x.op.interior):
+        return _slice_of_concat(spans, x, x.op.axis, site)
+    lows = integers(x.op.low) if isinstance(x.op, Pad) and not any(x.op.interior) else None
+    if lows is not None and (sizes := integers(x.inputs[0].shape)) is not None:
         moved = []
-        for (start, stop, step), low, size in zip(spans, x.op.low, x.inputs[0].shape, strict=True):
+        for (start, stop, step), low, size in zip(spans, lows, sizes, strict=True):
             least, most = (start, stop) if step > 0 else (stop + 1, start + 1)
             if not (least - low >= 0 and most - low <= size):
                 return None
@@ -217,36 +222,28 @@ def merge_slice(node: Node, site: Site) -> Node | None:
     return None
 
 
-def _sliced(x: Node, spans: Sequence[tuple[object, object, int]], site: Site) -> Node:
-    starts, stops, steps = (tuple(s[i] for s in spans) for i in range(3))
-    return site.make(Slice(starts, stops, steps), x)  # type: ignore[arg-type]
+Span = tuple[int, int, int]  # start, stop, step
 
 
-def _inside(outer: Slice, inner: Slice, shape: Shape) -> Slice:
-    """One slice for a slice (`inner`) of a slice (`outer`)."""
-    starts, stops, steps = [], [], []
-    for axis, count in enumerate(shape):
-        first, by = int(outer.starts[axis]), outer.steps[axis]  # type: ignore[call-overload]
-        start = first + int(inner.starts[axis]) * by  # type: ignore[call-overload]
-        step = inner.steps[axis] * by
-        assert isinstance(count, int)
-        if count == 0:
-            start, stop, step = 0, 0, 1
-        else:
-            last = start + (count - 1) * step
-            stop = last + 1 if step > 0 else last - 1
-        starts.append(start)
-        stops.append(stop)
-        steps.append(step)
-    return Slice(tuple(starts), tuple(stops), tuple(steps))
+def _sliced(x: Node, spans: Sequence[Span], site: Site) -> Node:
+    starts, stops, steps = (tuple(span[i] for span in spans) for i in range(3))
+    return site.make(Slice(starts, stops, steps), x)
 
 
-def _slice_of_concat(node: Node, x: Node, site: Site) -> Node | None:
+def _inside(firsts: Ints, strides: Ints, spans: Sequence[Span], shape: Ints) -> Slice:
+    """One slice for a slice (`spans`, giving `shape`) of a slice (`firsts`, `strides`)."""
+    found: list[Span] = []
+    for first, stride, (inner, _, step), count in zip(firsts, strides, spans, shape, strict=True):
+        start, by = first + inner * stride, step * stride
+        last = start + (count - 1) * by
+        found.append((start, last + 1 if by > 0 else last - 1, by) if count else (0, 0, 1))
+    starts, stops, steps = (tuple(span[i] for span in found) for i in range(3))
+    return Slice(starts, stops, steps)
+
+
+def _slice_of_concat(spans: Sequence[Span], x: Node, axis: int, site: Site) -> Node | None:
     """A slice that lies within one operand of a concatenation."""
-    assert isinstance(node.op, Slice) and isinstance(x.op, Concat)
-    axis = x.op.axis
-    start, stop, step = node.op.starts[axis], node.op.stops[axis], node.op.steps[axis]
-    assert isinstance(start, int) and isinstance(stop, int)
+    start, stop, step = spans[axis]
     least, most = (start, stop) if step > 0 else (stop + 1, start + 1)
     offset = 0
     for part in x.inputs:
@@ -254,9 +251,7 @@ def _slice_of_concat(node: Node, x: Node, site: Site) -> Node | None:
         if not isinstance(size, int):
             return None
         if offset <= least and most <= offset + size:
-            starts, stops = list(node.op.starts), list(node.op.stops)
-            starts[axis], stops[axis] = start - offset, stop - offset
-            return site.make(Slice(tuple(starts), tuple(stops), node.op.steps), part)
+            return _sliced(part, [*spans[:axis], (start - offset, stop - offset, step), *spans[axis + 1 :]], site)
         offset += size
     return None
 
@@ -277,30 +272,30 @@ def merge_pad(node: Node, site: Site) -> Node | None:
     op, (x, value) = node.op, node.inputs
     if x.shape == node.shape and not any((*op.low, *op.high, *op.interior)):
         return x
-    if any(op.interior) or not integers((*op.low, *op.high, *x.shape)):
+    low, high, sizes = integers(op.low), integers(op.high), integers(x.shape)
+    if any(op.interior) or low is None or high is None or sizes is None:
         return None
-    low, high = [int(v) for v in op.low], [int(v) for v in op.high]  # type: ignore[call-overload]
     filler = constant(value)
     if filler is not None and (inner := constant(x)) is not None and inner.tobytes() == filler.tobytes():
         return site.make(Broadcast(node.shape, ()), value)
     if all(v <= 0 for v in (*low, *high)):
-        spans = [(-a, int(n) + b, 1) for a, b, n in zip(low, high, x.shape, strict=True)]  # type: ignore[call-overload]
-        return _sliced(x, spans, site)
+        return _sliced(x, [(-a, n + b, 1) for a, b, n in zip(low, high, sizes, strict=True)], site)
     if isinstance(x.op, Transpose):
         inverse = np.argsort(x.op.perm).tolist()
         moved = Pad(tuple(low[a] for a in inverse), tuple(high[a] for a in inverse), op.interior)
         return site.make(x.op, site.make(moved, x.inputs[0], value))
-    if isinstance(x.op, Pad) and not any(x.op.interior) and integers((*x.op.low, *x.op.high)):
-        again = constant(x.inputs[1])
-        same = x.inputs[1] is value or (again is not None and filler is not None and again.tobytes() == filler.tobytes())
-        if same and min((0, *low, *high, *map(int, x.op.low), *map(int, x.op.high))) >= 0:  # type: ignore[call-overload]
-            both = Pad(
-                tuple(a + b for a, b in zip(low, x.op.low, strict=True)),
-                tuple(a + b for a, b in zip(high, x.op.high, strict=True)),
-                op.interior,
-            )
-            return site.make(both, x.inputs[0], value)
-    return None
+    if not isinstance(x.op, Pad) or any(x.op.interior):
+        return None
+    before, behind, again = integers(x.op.low), integers(x.op.high), constant(x.inputs[1])
+    same = x.inputs[1] is value or (again is not None and filler is not None and again.tobytes() == filler.tobytes())
+    if before is None or behind is None or not same or min((0, *low, *high, *before, *behind)) < 0:
+        return None
+    both = Pad(
+        tuple(a + b for a, b in zip(low, before, strict=True)),
+        tuple(a + b for a, b in zip(high, behind, strict=True)),
+        op.interior,
+    )
+    return site.make(both, x.inputs[0], value)
 
 
 def _halves(p: Parameter) -> Node:

@@ -1,0 +1,19 @@
+"""Moves views through computation, where they cancel, merge, or leave less to compute."""
+
+from __future__ import annotations
+
+from xlac.ir.graph import Graph
+from xlac.passes.context import Context
+from xlac.passes.pattern import Rule
+from xlac.passes.rewriter import rewrite
+from xlac.passes.rules.constants import CONSTANTS
+from xlac.passes.rules.motion import MOTION
+from xlac.passes.rules.reductions import REDUCTIONS
+from xlac.passes.rules.views import VIEWS
+from xlac.passes.trace import Trace
+
+RULES: tuple[Rule, ...] = (*CONSTANTS, *VIEWS, *REDUCTIONS, *MOTION)
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    return rewrite(graph, RULES, trace, context)
