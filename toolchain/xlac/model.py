@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from xlac.ir.dims import Symbol
 from xlac.ir.graph import Graph
@@ -23,6 +24,8 @@ class Model:
     dims: Mapping[str, Symbol] = field(default_factory=dict)
     doc: str = ""
     precision: str = "default"  # "default": rounding is kept; "fast": rules may reassociate and skip half rounding
+    state: Mapping[str, str] = field(default_factory=dict)  # `param` of kind "state" -> the output with its next value
+    kernels: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)  # custom op -> target -> hand-written file
 
     @property
     def name(self) -> str:

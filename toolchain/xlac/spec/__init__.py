@@ -1,0 +1,1 @@
+"""YAML specs: text with positions, validated, elaborated into a graph, and written back."""

@@ -1,0 +1,118 @@
+"""What every part of elaboration shares: the report, the user's blocks and operations, and the learned tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from xlac.ir.dims import UNBOUNDED, bounds, symbols
+from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError
+from xlac.ir.types import Type
+from xlac.spec import schema
+from xlac.spec.document import Entry
+from xlac.spec.report import Fault, Place, Report
+from xlac.spec.scope import Frame, Scope
+from xlac_sdk.source import Origin, Span
+
+MAX_NODES = 500_000
+MAX_ELEMENTS = 2**63 - 1
+
+
+@dataclass
+class Context:
+    """One elaboration."""
+
+    report: Report
+    blocks: dict[str, Entry[schema.BlockSpec]]
+    custom: dict[str, Entry[schema.OpSpec]]
+    root: Frame
+    weights: dict[str, Node] = field(default_factory=dict)
+    stack: list[str] = field(default_factory=list)  # blocks and custom ops being used, the innermost last
+    count: int = 0
+
+    def weight(self, scope: Scope, name: str, type: Type, span: Span) -> Node:
+        """A learned tensor, made in the outermost frame and brought into the scope's."""
+        from xlac.ops.leaf import Param
+
+        if name in self.weights:
+            raise Fault("XL1021", f"two operations learn a tensor called {name!r}", span,
+                        "give each of them a node of its own")  # fmt: skip
+        node = Node.of(Param(name=name, type=type, kind="weight"), origin=Origin(name, span))
+        self.weights[name] = node
+        return scope.frame.bring(node, self.root)
+
+    def stamp(self, made: Iterable[Node], origin: Origin) -> None:
+        """Says where new nodes come from, checks their sizes and counts them.
+
+        They are new: nothing else has seen them, so writing to them is safe.
+        """
+        stack = list(made)
+        while stack:
+            node = stack.pop()
+            if node.origin is not None:
+                continue
+            object.__setattr__(node, "origin", origin)
+            self.count += 1
+            for type in node.results:
+                check_size(type, origin.span)
+            stack += node.inputs
+        if self.count > MAX_NODES:
+            raise Fault("XL4008", f"the model has more than {MAX_NODES:,} operations", origin.span)
+
+
+def check_size(type: Type, span: Span | None) -> None:
+    """Refuses a tensor with more elements or bytes than 63 bits count. Raises Fault."""
+    size = type.size
+    if isinstance(size, int):
+        most: int = size
+    elif all(s.max < UNBOUNDED for s in symbols(size)):
+        most = bounds(size)[1]
+    else:
+        return
+    if most * type.dtype.nbytes > MAX_ELEMENTS:
+        raise Fault("XL4009", f"{type} has {most:.3g} elements: more bytes than 63 bits count", span)
+
+
+def shape_fault(error: ShapeError, what: str, spans: Any) -> Fault:
+    """A ShapeError at the operand or attribute that it is about."""
+    span = spans.whole()
+    if error.operand is not None:
+        span = spans.operand(error.operand)
+    elif error.attribute:
+        span = spans.attribute(error.attribute)
+    return Fault("XL2009", f"{what}: {error}", span, error.hint)
+
+
+@dataclass(frozen=True)
+class NodeSpans:
+    """Where the parts of a node `{op: …, in: …}` are."""
+
+    place: Place
+    spec: schema.OpNode | schema.BlockNode
+
+    def whole(self) -> Span:
+        return self.place.key
+
+    def name(self) -> Span:
+        return self.place.at("op" if isinstance(self.spec, schema.OpNode) else "block").span
+
+    def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:
+        at = self.place.at(name, *path)
+        if at.source.find(at.path[: len(self.place.path) + 1])[1] != at.path[: len(self.place.path) + 1]:
+            return self.place.key
+        return at.span
+
+    def attribute_key(self, name: str) -> Span:
+        return self.place.at(name).key
+
+    def operand(self, number: int) -> Span:
+        inputs = self.spec.inputs
+        if isinstance(inputs, list) and number < len(inputs):
+            return self.place.at("in", number).span
+        if isinstance(inputs, dict) and number < len(inputs):
+            return self.place.at("in", list(inputs)[number]).span
+        return self.place.at("in").span
+
+

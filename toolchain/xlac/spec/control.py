@@ -1,0 +1,369 @@
+"""Structured control: scan, while and cond, each with closed bodies whose captures become inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import ShapeError, normal_axis
+from xlac.ir.types import Type
+from xlac.spec import arithmetic, schema
+from xlac.spec.context import Context
+from xlac.spec.entries import elaborate, entries_at, flag, whole
+from xlac.spec.evaluate import as_node, expression
+from xlac.spec.operations import same
+from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.scope import Bundle, Copies, Frame, Scope, Value
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Origin
+
+MAX_COPIES = 10_000
+
+
+class Carried:
+    """The carried values of a loop: names, and how many tensors each of them is."""
+
+    def __init__(self, context: Context, scope: Scope, spec: Any, path: str, place: Place) -> None:
+        self.inits: dict[str, list[Node]] = {}
+        self.copied: set[str] = set()
+        poisoned = False
+        for name, carry in spec.carry.items():
+            try:
+                self.inits[name] = self._init(context, scope, name, carry, f"{path}.{name}", place.at("carry", name))
+            except Fault as fault:
+                context.report.fault(fault)
+                poisoned = True
+            except Poisoned:
+                poisoned = True
+        if poisoned:
+            raise Poisoned
+
+    def _init(self, context: Context, scope: Scope, name: str, carry: Any, path: str, place: Place) -> list[Node]:
+        wanted: Type | None = None
+        text, at, copies = carry, place, None
+        if isinstance(carry, schema.Carry):
+            text, at = carry.init, place.at("init")
+            if carry.type is not None:
+                wanted = arithmetic.type_value(carry.type, scope.constants, place.at("type"))
+            if carry.copies is not None:
+                copies = whole(scope, carry.copies, place.at("copies"), 1, MAX_COPIES)
+                self.copied.add(name)
+        if isinstance(text, dict):
+            raise Fault("XL1012", "init is a value, or a list with one for each copy", at.span)
+        items = text if isinstance(text, list) else [text]
+        if isinstance(text, list) and len(text) != (copies or 1):
+            raise Fault("XL2009", f"{len(text)} initial values for {copies or 1} copies", at.span)
+        nodes: list[Node] = []
+        for i, item in enumerate(items):
+            spot = at.at(i) if isinstance(text, list) else at
+            found = expression(context, scope, item, path, spot)
+            if isinstance(found, Copies) and copies == len(found.items):
+                nodes += [as_node(context, one, item, path, spot) for one in found.items]
+                continue
+            node = as_node(context, found, item, path, spot, wanted)
+            if wanted is not None and not same(node.type, wanted):
+                raise Fault("XL2013", f"{name!r} is declared {wanted}, and its initial value is {node.type}", spot.span)
+            nodes.append(node)
+        return nodes * copies if copies and len(nodes) == 1 else nodes
+
+    def flat(self) -> list[Node]:
+        return [node for nodes in self.inits.values() for node in nodes]
+
+    def values(self, nodes: Sequence[Node]) -> dict[str, Value]:
+        """Names for tensors in the order of `flat`."""
+        found: dict[str, Value] = {}
+        at = 0
+        for name, inits in self.inits.items():
+            mine = tuple(nodes[at : at + len(inits)])
+            at += len(inits)
+            found[name] = Copies(mine) if name in self.copied else mine[0]
+        return found
+
+    def params(self) -> list[Node]:
+        """Inputs of a body for the carried values."""
+        from xlac.ops.leaf import Param
+
+        return [
+            Node.of(Param(name=f"{name}.{i}" if name in self.copied else name, type=node.type), origin=node.origin)
+            for name, nodes in self.inits.items()
+            for i, node in enumerate(nodes)
+        ]
+
+    def next(self, context: Context, inner: Scope, spec: Any, path: str, place: Place) -> list[Node]:
+        """The carried values after a step, in the order of `flat`. Raises Fault or Poisoned."""
+        for name in spec.next:
+            if name not in self.inits:
+                context.report.add("XL2002", f"{name!r} is not carried", place.at("next", name).key, nearest(name, self.inits))
+        found: list[Node] = []
+        failed = False
+        for name, inits in self.inits.items():
+            if name not in spec.next:
+                context.report.add("XL1011", f"next does not say what {name!r} becomes", place.at("next").key)
+                failed = True
+                continue
+            text, at = spec.next[name], place.at("next", name)
+            try:
+                found += self._after(context, inner, name, inits, text, f"{path}.{name}", at)
+            except Fault as fault:
+                context.report.fault(fault)
+                failed = True
+            except Poisoned:
+                failed = True
+        if failed:
+            raise Poisoned
+        return found
+
+    def _after(
+        self, context: Context, inner: Scope, name: str, inits: list[Node], text: Any, path: str, at: Place
+    ) -> list[Node]:
+        value = expression(context, inner, text, path, at)
+        if isinstance(value, Copies) and name in self.copied:
+            items: Sequence[Value | int | float | bool] = value.items
+        else:
+            items = [value]
+        if len(items) != len(inits):
+            raise Fault("XL2009", f"{name!r} is carried in {len(inits)} copies, and this is {len(items)}", at.span)
+        nodes = [as_node(context, item, text, path, at, init.type) for item, init in zip(items, inits, strict=True)]
+        for node, init in zip(nodes, inits, strict=True):
+            if not same(node.type, init.type):
+                raise Fault("XL2009", f"{name!r} is carried as {init.type}, and becomes {node.type}", at.span,
+                            "a carried value keeps its type: cast or reshape it, or declare the type of init")  # fmt: skip
+        return nodes
+
+
+def body_scope(scope: Scope, path: str) -> Scope:
+    """The scope of a body: a closed graph inside."""
+    return Scope(Frame(scope.frame), scope.constants, f"{path}.", scope)
+
+
+def captured(scope: Scope, frames: Sequence[Frame]) -> tuple[list[Node], list[dict[Node, Node]]]:
+    """What several bodies read from around them, in one order, and each body's own inputs for it."""
+    outer: dict[Node, None] = {}
+    for frame in frames:
+        outer.update(dict.fromkeys(frame.captured))
+    nodes = list(outer)
+    tables = []
+    for frame in frames:
+        table: dict[Node, Node] = {}
+        for i, node in enumerate(nodes):
+            inner = frame.captured.get(node)
+            table[node] = inner if inner is not None else _param(node.name or f"captured_{i}", node)
+        tables.append(table)
+    return nodes, tables
+
+
+def _param(name: str, like: Node) -> Node:
+    from xlac.ops.leaf import Param
+
+    return Node.of(Param(name=name, type=like.type), origin=like.origin)
+
+
+def named(nodes: Sequence[Node]) -> dict[str, Node]:
+    """Outputs of a body, in order."""
+    return {f"y{i}": node for i, node in enumerate(nodes)}
+
+
+def apply(context: Context, op: Any, operands: Sequence[Node], what: str, path: str, place: Place) -> tuple[Node, ...]:
+    """The results of a control operation. Raises Fault."""
+    from xlac.ops import build
+
+    try:
+        made = Node.of(op, *operands, origin=None)
+    except ShapeError as error:
+        raise Fault("XL2009", f"{what}: {error}", place.key, error.hint) from None
+    results = build.results(made)
+    context.stamp(results, Origin(path, place.key))
+    return results
+
+
+def run_body(context: Context, inner: Scope, body: Mapping[str, Any], place: Place) -> None:
+    context.stack.append("")  # a body: the depth is limited with that of blocks
+    try:
+        if len(context.stack) > 40:
+            raise Fault("XL4004", "loops and blocks are nested deeper than 40", place.key)
+        elaborate(context, inner, entries_at(body, place))
+    finally:
+        context.stack.pop()
+
+
+def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place: Place) -> Value:
+    """A loop over slices. Raises Fault or Poisoned."""
+    from xlac.ops import build
+    from xlac.ops.control import Scan
+
+    carried = Carried(context, scope, spec, path, place)
+    sliced = slices(context, scope, spec, path, place)
+    length = steps(scope, spec, sliced, place)
+    inner = body_scope(scope, path)
+    carry_params = carried.params()
+    inner.values.update(carried.values(carry_params))
+    slice_params = []
+    for name, (node, _) in sliced.items():
+        if name in inner.values:
+            raise Fault("XL1021", f"{name!r} is a slice and a carried value", place.at("scan", name).key)
+        param = _param(name, node)
+        param = Node.of(replace(param.op, type=Type(node.type.dtype, node.shape[1:])), origin=node.origin)  # type: ignore[type-var]
+        inner.values[name] = param
+        slice_params.append(param)
+    run_body(context, inner, spec.body, place.at("body"))
+    after = carried.next(context, inner, spec, path, place)
+    stacks = []
+    for name, text in spec.stack.items():
+        at = place.at("stack", name)
+        if name in carried.inits:
+            raise Fault("XL1021", f"{name!r} is carried and stacked; give one of them another name", at.key)
+        stacks.append(as_node(context, expression(context, inner, text, f"{path}.{name}", at), text, f"{path}.{name}", at))
+    outer, (table,) = captured(scope, [inner.frame])
+    body = Graph(path, (*carry_params, *slice_params, *table.values()), named([*after, *stacks]))
+    operands = [*carried.flat(), *(node for node, _ in sliced.values()), *outer]
+    if not after and not stacks:
+        raise Fault("XL2012", "a scan gives its carried values and what it stacks; this has neither", place.key)
+    op = Scan(body=body, length=length, carries=len(after), scanned=len(sliced),
+              reverse=spec.reverse is True or flag(scope, spec.reverse, place.at("reverse")))  # fmt: skip
+    results = apply(context, op, operands, "scan", path, place)
+    members: dict[str, Value] = dict(carried.values(results[: len(after)]))
+    axes = [axis for _, axis in sliced.values()]
+    for name, node in zip(spec.stack, results[len(after) :], strict=True):
+        axis = min(axes[0] if axes else axis_of(scope, spec, place, None), node.type.rank - 1)
+        moved = build.transpose(node, [*range(1, axis + 1), 0, *range(axis + 1, node.type.rank)])
+        context.stamp([moved], Origin(path, place.at("stack", name).key))
+        members[name] = moved
+    main = members[next(iter(spec.stack))] if spec.stack else next(iter(members.values()))
+    return Bundle(members, main, tuple(members.values()))
+
+
+def axis_of(scope: Scope, spec: schema.ScanNode, place: Place, rank: int | None) -> int:
+    axis = whole(scope, spec.axis, place.at("axis"), -64, 64)
+    if rank is None:
+        return max(axis, 0)
+    try:
+        return normal_axis(axis, rank)
+    except ShapeError as error:
+        raise Fault("XL2009", f"scan: {error}", place.at("axis").span) from None
+
+
+def slices(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place: Place) -> dict[str, tuple[Node, int]]:
+    """The sliced values with their axis in front, and which axis that was. Raises Fault or Poisoned."""
+    from xlac.ops import build
+
+    found: dict[str, tuple[Node, int]] = {}
+    for name, text in spec.scan.items():
+        at = place.at("scan", name)
+        node = as_node(context, expression(context, scope, text, path, at), text, path, at)
+        if not node.shape:
+            raise Fault("XL2009", f"scan: {text!r} is a scalar and has no axis to slice", at.span)
+        axis = axis_of(scope, spec, place, node.type.rank)
+        rest = [a for a in range(node.type.rank) if a != axis]
+        moved = build.transpose(node, [axis, *rest])
+        context.stamp([moved], Origin(path, at.span))
+        found[name] = (moved, axis)
+    return found
+
+
+def steps(scope: Scope, spec: schema.ScanNode, sliced: Mapping[str, tuple[Node, int]], place: Place) -> Dim:
+    """How many steps a scan makes. Raises Fault."""
+    length: Dim | None = None
+    if spec.length is not None:
+        at = place.at("length")
+        length = arithmetic.size_value(arithmetic.value(spec.length, scope.constants, at), at)
+    for name, (node, _) in sliced.items():
+        if length is not None and node.shape[0] != length:
+            raise Fault("XL2009", f"scan: {name!r} has {node.shape[0]} slices, and there are {length} steps",
+                        place.at("scan", name).span)  # fmt: skip
+        length = node.shape[0]
+    if length is None:
+        raise Fault("XL1011", "missing key 'length': nothing is sliced, so the number of steps is not known", place.key)
+    return length
+
+
+def loop(context: Context, scope: Scope, spec: schema.WhileNode, path: str, place: Place) -> Value:
+    """A loop while a condition is true. Raises Fault or Poisoned."""
+    from xlac.ops.control import While
+
+    carried = Carried(context, scope, spec, path, place)
+    if not carried.inits:
+        raise Fault("XL2012", "a while loop carries at least one value", place.at("carry").span)
+    test, inner = body_scope(scope, path), body_scope(scope, path)
+    test_params, body_params = carried.params(), carried.params()
+    test.values.update(carried.values(test_params))
+    inner.values.update(carried.values(body_params))
+    at = place.at("while")
+    holds = as_node(context, expression(context, test, spec.condition, path, at), spec.condition, path, at)
+    if holds.type != Type(DType.BOOL):
+        raise Fault("XL2009", f"the condition of while is {holds.type}, and must be bool[]", at.span)
+    run_body(context, inner, spec.body, place.at("body"))
+    after = carried.next(context, inner, spec, path, place)
+    outer, (in_test, in_body) = captured(scope, [test.frame, inner.frame])
+    op = While(
+        cond=Graph(f"{path}.while", (*test_params, *in_test.values()), {"y0": holds}),
+        body=Graph(path, (*body_params, *in_body.values()), named([*after, *in_body.values()])),
+    )
+    results = apply(context, op, [*carried.flat(), *outer], "while", path, place)
+    members = carried.values(results[: len(after)])
+    return Bundle(members, next(iter(members.values())), tuple(members.values()))
+
+
+def cond(context: Context, scope: Scope, spec: schema.CondNode, path: str, place: Place) -> Value:
+    """A choice between graphs. Raises Fault or Poisoned."""
+    from xlac.ops import build
+    from xlac.ops.control import Cond
+
+    at = place.at("cond")
+    on = as_node(context, expression(context, scope, spec.on, path, at), spec.on, path, at)
+    if on.shape != () or on.type.dtype.is_float:
+        raise Fault("XL2009", f"cond chooses by a bool[] or an integer, and this is {on.type}", at.span,
+                    "select(condition, x, y) chooses element by element")  # fmt: skip
+    if spec.branches is not None:
+        if spec.then is not None or spec.otherwise is not None:
+            raise Fault("XL1012", "give either then and else, or branches", place.key)
+        chosen = [(branch, place.at("branches", i), f"{path}.{i}") for i, branch in enumerate(spec.branches)]
+        if not chosen:
+            raise Fault("XL1012", "cond has no branches", place.at("branches").span)
+    else:
+        if spec.then is None or spec.otherwise is None:
+            missing = "then" if spec.then is None else "else"
+            raise Fault("XL1011", f"missing key {missing!r} in a cond", place.key)
+        if on.type.dtype is not DType.BOOL:
+            raise Fault("XL2009", f"then and else need a bool, and this is {on.type}", at.span)
+        chosen = [(spec.otherwise, place.at("else"), f"{path}.else"), (spec.then, place.at("then"), f"{path}.then")]
+    made = [branch(context, scope, one, name, spot) for one, spot, name in chosen]
+    names = list(made[0][1])
+    for (_, outputs), (_, spot, _) in zip(made, chosen, strict=True):
+        if list(outputs) != names:
+            raise Fault("XL2009", f"branches differ in their results: {', '.join(names)} and {', '.join(outputs)}", spot.span)
+        for name in names:
+            if not same(outputs[name].type, made[0][1][name].type):
+                message = f"branches differ in type: {name or 'the result'} is {made[0][1][name].type} and {outputs[name].type}"
+                raise Fault("XL2009", message, spot.span)
+    outer, tables = captured(scope, [frame for frame, _ in made])
+    graphs = tuple(
+        Graph(name, tuple(table.values()), named(list(outputs.values())))
+        for (_, outputs), table, (_, _, name) in zip(made, tables, chosen, strict=True)
+    )
+    index = build.cast(on, DType.I32)
+    context.stamp([index], Origin(path, at.span))
+    results = apply(context, Cond(branches=graphs), [index, *outer], "cond", path, place)
+    if names == [""]:
+        return results[0]
+    members: dict[str, Value] = dict(zip(names, results, strict=True))
+    return Bundle(members, results[0], results)
+
+
+def branch(context: Context, scope: Scope, spec: Any, path: str, place: Place) -> tuple[Frame, dict[str, Node]]:
+    """One branch: its frame and results; an expression has one result without a name. Raises Fault or Poisoned."""
+    inner = body_scope(scope, path)
+    if not isinstance(spec, schema.Branch):
+        return inner.frame, {"": as_node(context, expression(context, inner, spec, path, place), spec, path, place)}
+    run_body(context, inner, spec.body, place.at("body"))
+    outputs = spec.outputs
+    pairs = [(n, n, place.at("outputs", i)) for i, n in enumerate(outputs)] if isinstance(outputs, list) else [
+        (n, text, place.at("outputs", n)) for n, text in outputs.items()]  # fmt: skip
+    if not pairs:
+        raise Fault("XL2012", "a branch has at least one output", place.at("outputs").span)
+    return inner.frame, {
+        name: as_node(context, expression(context, inner, text, f"{path}.{name}", at), text, f"{path}.{name}", at)
+        for name, text, at in pairs
+    }

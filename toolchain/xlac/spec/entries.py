@@ -1,0 +1,214 @@
+"""The entries of a graph, in the order they need each other: expressions, operations, blocks and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xlac.ir.graph import Node
+from xlac.spec import arithmetic, schema
+from xlac.spec.context import Context, NodeSpans
+from xlac.spec.document import BROKEN, Entry
+from xlac.spec.evaluate import as_node, expression
+from xlac.spec.operations import Operand, apply, fields, find, operand_names
+from xlac.spec.references import reads, split_names
+from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.scope import Bundle, Copies, Scope, Value, in_order
+
+
+def entries_at(section: Mapping[str, Any], place: Place) -> dict[str, Entry[Any]]:
+    """A graph section of one file with the place of every entry."""
+    return {key: Entry(spec, place.at(key)) for key, spec in section.items()}
+
+
+def elaborate(context: Context, scope: Scope, section: Mapping[str, Entry[Any]]) -> None:
+    """Gives every entry of a section its value in the scope. What is wrong goes to the report."""
+    owner: dict[str, str] = {}
+    for key, entry in section.items():
+        for name in split_names(key):
+            if name in owner or name in scope.values:
+                context.report.add("XL1021", f"{name!r} is given twice", entry.place.key)
+            owner.setdefault(name, key)
+    scope.declared |= owner.keys()
+    needs = {key: _needs(context, scope, key, entry, owner) for key, entry in section.items()}
+    cycles: list[list[str]] = []
+    order = list(in_order(section, needs, cycles))
+    for cycle in cycles:
+        path = " -> ".join(cycle)
+        context.report.add("XL2010", f"these nodes need each other: {path}", section[cycle[0]].place.key,
+                           "a value that one step hands to the next is the carry of a scan or while")  # fmt: skip
+        for key in cycle:
+            for name in split_names(key):
+                scope.values.setdefault(name, None)
+    for key in order:
+        names = split_names(key)
+        if any(name in scope.values for name in names):
+            continue
+        entry = section[key]
+        try:
+            bind(scope, names, make(context, scope, key, entry.spec, entry.place), entry.place)
+        except Fault as fault:
+            context.report.fault(fault)
+        except Poisoned:
+            pass
+        for name in names:
+            scope.values.setdefault(name, None)
+
+
+def _needs(context: Context, scope: Scope, key: str, entry: Entry[Any], owner: Mapping[str, str]) -> list[str]:
+    found: dict[str, None] = {}
+    try:
+        for name in reads(entry.spec, scope.sees, lambda op: fields(context, op)):
+            end = len(name)
+            while end > 0:
+                if name[:end] in owner:
+                    found[owner[name[:end]]] = None
+                    break
+                if name[:end] in scope.values:
+                    break
+                end = name.rfind(".", 0, end)
+    except RecursionError:
+        raise Fault("XL4004", "nested too deeply", entry.place.key) from None
+    return list(found)
+
+
+def bind(scope: Scope, names: tuple[str, ...], value: Value, place: Place) -> None:
+    """Names for a value, or for its results in order. Raises Fault."""
+    if len(names) == 1:
+        scope.values[names[0]] = value
+        return
+    results = value.results if isinstance(value, Bundle) else value.items if isinstance(value, Copies) else (value,)
+    if len(results) != len(names):
+        got = "one result" if len(results) == 1 else f"{len(results)} results"
+        raise Fault("XL2012", f"{len(names)} names for {got}", place.key)
+    scope.values.update(zip(names, results, strict=True))
+
+
+def make(context: Context, scope: Scope, key: str, spec: Any, place: Place) -> Value:
+    """The value of one entry. Raises Fault or Poisoned."""
+    from xlac.spec import blocks, control
+
+    path = scope.path(split_names(key)[0])
+    if spec == BROKEN:
+        raise Poisoned
+    match spec:
+        case schema.OpNode():
+            return operation(context, scope, spec, path, place)
+        case schema.BlockNode():
+            return blocks.use(context, scope, spec, path, place)
+        case schema.ScanNode():
+            return control.scan(context, scope, spec, path, place)
+        case schema.WhileNode():
+            return control.loop(context, scope, spec, path, place)
+        case schema.CondNode():
+            return control.cond(context, scope, spec, path, place)
+    found = expression(context, scope, spec, path, place)
+    return as_node(context, found, spec, path, place) if isinstance(found, int | float) else found
+
+
+def flag(scope: Scope, value: Any, place: Place) -> bool:
+    """A true or false that may be arithmetic. Raises Fault."""
+    found = arithmetic.value(value, scope.constants, place)
+    if not isinstance(found, bool):
+        raise Fault("XL2006", f"expected true or false, and this is {found!r}", place.span)
+    return found
+
+
+def whole(scope: Scope, value: Any, place: Place, least: int, most: int) -> int:
+    """A whole number that may be arithmetic. Raises Fault."""
+    found = arithmetic.value(value, scope.constants, place)
+    if isinstance(found, bool) or not isinstance(found, int):
+        raise Fault("XL2006", f"expected a whole number, and this is {found}", place.span)
+    if not least <= found <= most:
+        raise Fault("XL2006", f"expected {least} to {most:,}, and this is {found:,}", place.span)
+    return found
+
+
+def otherwise(context: Context, scope: Scope, spec: schema.OpNode | schema.BlockNode, path: str, place: Place) -> Value | None:
+    """The `else` of a node that is not there; None if it is there. Raises Fault."""
+    if spec.when is True or flag(scope, spec.when, place.at("when")):
+        return None
+    if spec.otherwise is None:
+        raise Fault("XL1011", "missing key 'else': the value when 'when' is false", place.key)
+    found = expression(context, scope, spec.otherwise, path, place.at("else"))
+    if isinstance(found, int | float):
+        return as_node(context, found, spec.otherwise, path, place.at("else"))
+    return found
+
+
+def operation(context: Context, scope: Scope, spec: schema.OpNode, path: str, place: Place) -> Value:
+    """`{op: …, in: …}`. Raises Fault or Poisoned."""
+    if (other := otherwise(context, scope, spec, path, place)) is not None:
+        return other
+    name = arithmetic.value(spec.op, scope.constants, place.at("op"))
+    spans = NodeSpans(place, spec)
+    if not isinstance(name, str):
+        raise Fault("XL2001", f"an operation is a name, not {name!r}", spans.name())
+    if name in context.custom:
+        from xlac.spec.custom import custom_node
+
+        return custom_node(context, scope, name, spec, path, place)
+    op = find(context, name, spans.name())
+    allowed = fields(context, name) or frozenset()
+    given: dict[str, Any] = {}
+    learned: dict[str, Node] = {}
+    poisoned = False
+    for key, value in spec.attributes.items():
+        at = place.at(key)
+        try:
+            from xlac.ir.op import Op
+
+            if key in allowed or op.parameters is Op.parameters or not isinstance(value, str):
+                given[key] = arithmetic.value(value, scope.constants, at)
+            else:
+                found = expression(context, scope, value, f"{path}.{key}", at)
+                learned[key] = as_node(context, found, value, f"{path}.{key}", at)
+        except Fault as fault:
+            poisoned = True
+            if fault.diagnostic.code == "XL2002" and "." not in str(value):
+                context.report.add("XL2005", f"unknown key {key!r} for {name}", at.key, nearest(key, [*sorted(allowed), "in"]))
+            else:
+                context.report.fault(fault)
+    operands = inputs(context, scope, spec.inputs, operand_names(op), name, path, place)
+    if poisoned:
+        raise Poisoned
+    return apply(context, scope, name, operands, given, learned, path, spans, place.key)
+
+
+def inputs(
+    context: Context, scope: Scope, given: Any, names: list[str], called: str, path: str, place: Place
+) -> list[Operand]:
+    """The `in` of a node, in the order of the operands. Faults but the last go to the report. Raises Fault."""
+    items: list[tuple[Any, Place]]
+    at = place.at("in")
+    if isinstance(given, dict):
+        unknown = [key for key in given if key not in names]
+        for key in unknown:
+            context.report.add("XL2005", f"{called} has no input {key!r}", at.at(key).key, nearest(key, names))
+        if unknown:
+            raise Poisoned
+        ordered = [name for name in names if name in given]
+        if (missing := next((n for n in names[: len(ordered)] if n not in given), None)) is not None:
+            raise Fault("XL2008", f"{called} needs its input {missing!r} before {ordered[-1]!r}", at.key)
+        items = [(given[name], at.at(name)) for name in ordered]
+    elif isinstance(given, list):
+        items = [(item, at.at(i)) for i, item in enumerate(given)]
+    else:
+        items = [(given, at)]
+    operands: list[Operand] = []
+    failures: list[Fault | Poisoned] = []
+    for item, spot in items:
+        try:
+            found = expression(context, scope, item, path, spot)
+            if isinstance(found, Copies) and len(items) == 1 and names[-1:] and called == "concat":
+                operands += [as_node(context, one, item, path, spot) for one in found.items]
+            else:
+                operands.append(found if isinstance(found, int | float) else as_node(context, found, item, path, spot))
+        except Fault as fault:
+            context.report.fault(fault)
+            failures.append(fault)
+        except Poisoned as poisoned:
+            failures.append(poisoned)
+    if failures:
+        raise Poisoned
+    return operands

@@ -1,0 +1,208 @@
+"""Text of expressions and types, parsed by Python's grammar and never run by Python.
+
+`$name`, `${…}` and `layer.0.h` are not Python: each is replaced by Python of the same length before
+parsing, so that every place in the tree is a place in the user's text.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+MAX_LENGTH = 4000
+MAX_DEPTH = 60
+
+_DIGITS = str.maketrans("0123456789", "ሀለሐመሠረሰሸቀበ")
+_LETTERS = {v: k for k, v in _DIGITS.items()}
+_INDEX = re.compile(r"(?<=[\w\)])\.(\d+)(?![\w])")
+_PARAM = "ፐ"  # stands for the $ of $name
+_BRACE = "ፑ"  # stands for the $ of ${…}; the braces become parentheses
+_ALLOWED = (
+    ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword, ast.Name, ast.Attribute,
+    ast.Constant, ast.List, ast.Tuple, ast.Subscript, ast.Slice, ast.IfExp, ast.Starred, ast.expr_context,
+    ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
+)  # fmt: skip
+_NAMES = {
+    ast.Lambda: "lambda", ast.ListComp: "a comprehension", ast.SetComp: "a comprehension",
+    ast.DictComp: "a comprehension", ast.GeneratorExp: "a comprehension", ast.Dict: "a mapping {…}",
+    ast.Set: "a set {…}", ast.JoinedStr: "a formatted string", ast.NamedExpr: "an assignment :=", ast.Await: "await",
+    ast.Yield: "yield",
+}  # fmt: skip
+
+
+class Malformed(ValueError):
+    """Text that is no expression; `offset` and `width` say which characters."""
+
+    def __init__(self, message: str, offset: int = 0, width: int = 1, hint: str = "", code: str = "XL1016") -> None:
+        super().__init__(message)
+        self.offset, self.width, self.hint, self.code = offset, width, hint, code
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parsed:
+    """An expression: its text, its tree, and the names of values that it reads."""
+
+    text: str
+    tree: ast.expr
+    names: tuple[str, ...]
+
+    def place(self, node: ast.AST) -> tuple[int, int]:
+        """Where a part of the tree stands: offset and width in characters."""
+        return _place(self.text, _replaced(self.text), node)
+
+
+def _place(text: str, replaced: str, node: ast.AST) -> tuple[int, int]:
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    end_line, end_column = getattr(node, "end_lineno", line), getattr(node, "end_col_offset", column + 1)
+    start, end = _character(replaced, line, column), _character(replaced, end_line, end_column)
+    return max(0, min(start, len(text))), max(1, end - start)
+
+
+def _character(text: str, line: int, column: int) -> int:
+    """A place that ast gives (UTF-8 bytes in a line, behind the bracket that we add) as an index of `text`."""
+    if text.isascii():
+        return column - 1
+    lines = ("(" + text).split("\n")
+    before = sum(len(one) + 1 for one in lines[: line - 1])
+    return before + len(lines[line - 1].encode()[:column].decode(errors="ignore")) - 1
+
+
+@lru_cache(maxsize=65536)
+def _replaced(text: str) -> str:
+    """Python of the same length."""
+    if "." in text:
+        text = _INDEX.sub(lambda m: "." + m[1].translate(_DIGITS), text)
+    if "$" not in text:
+        return text.replace("\n", " ")
+    result, closing, i = list(text.replace("\n", " ")), [], 0
+    while i < len(text):
+        char = text[i]
+        if char == "$":
+            if text[i + 1 : i + 2] == "{":
+                result[i], result[i + 1] = _BRACE, "("
+                closing.append("{")
+                i += 2
+                continue
+            if not re.match(r"\w", text[i + 1 : i + 2]):
+                raise Malformed("'$' must be followed by a parameter's name or by {…}", i, code="XL1019")
+            result[i] = _PARAM
+        elif char == "}":
+            if not closing:
+                raise Malformed("unexpected '}'", i)
+            closing.pop()
+            result[i] = ")"
+        elif char == "{":
+            raise Malformed("a '{' belongs behind a '$'", i)
+        i += 1
+    if closing:
+        raise Malformed("'${' is never closed by '}'", text.rfind("${"), 2, code="XL1019")
+    return "".join(result)
+
+
+@lru_cache(maxsize=65536)
+def parse(text: str) -> Parsed:
+    """The tree of an expression. Raises Malformed."""
+    if len(text) > MAX_LENGTH:
+        message = f"an expression of {len(text):,} characters; at most {MAX_LENGTH:,} are read"
+        raise Malformed(message, hint="give its parts names of their own", code="XL4006")
+    if not text.strip():
+        raise Malformed("an expression is empty")
+    replaced = _replaced(text)
+    try:
+        tree = ast.parse("(" + replaced + ")", mode="eval").body
+    except SyntaxError as error:
+        raise _syntax(text, replaced, error) from None
+    except (ValueError, MemoryError, RecursionError):
+        raise Malformed("an expression is nested too deeply", hint="give its parts names", code="XL4006") from None
+    if isinstance(tree, ast.Tuple) and tree.elts and tree.col_offset == 0:
+        raise Malformed("an expression is one value; this is a list of several", 0, len(text),
+                        "name several results in the key: 'a, b: split(x, parts=2)'")  # fmt: skip
+    names = _check(text, replaced, tree)
+    return Parsed(text, tree, names)
+
+
+def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
+    column = (error.offset or 1) - 2
+    width = 1
+    if error.end_offset and error.end_lineno == error.lineno and error.end_offset > (error.offset or 0):
+        width = error.end_offset - (error.offset or 0)
+    message = (error.msg or "").split("(")[0].strip() or "invalid syntax"
+    message = message.removesuffix(". Perhaps you forgot a comma?").replace("invalid syntax", "this is no expression")
+    hint = ""
+    if words := re.findall(r"\b(?:in|is|lambda|def|class|for|while|import|from|with|as|pass|del|try|yield)\b", text):
+        hint = f"{words[0]!r} is a word of the expression language; give such a name by {{op: …, in: [{words[0]}]}}"
+    elif "invalid character" in message or "invalid non-printable" in message:
+        message = "a name in an expression is letters, digits, '_' and '.'"
+        hint = "give other names by {op: …, in: […]}"
+    elif "&&" in text or "||" in text:
+        hint = "write 'and' for &&, 'or' for ||"
+    elif re.search(r"(?<![=<>!])=(?!=)", text) and "(" not in text:
+        hint = "'==' compares"
+    if "exceeds the limit" in message or "too many nested" in message:
+        return Malformed("an expression is nested too deeply or holds a number too long", code="XL4006")
+    column = max(0, min(column, max(0, len(text) - 1)))
+    if message == "'" or not message:
+        message = "this is no expression"
+    if "'" in message and any(c in message for c in (_PARAM, _BRACE)):
+        message = "this is no expression"
+    return Malformed(message, column, min(width, len(text) - column), hint)
+
+
+def _check(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:
+    """Refuses what is outside the language, and collects the names."""
+    names: dict[str, None] = {}
+    stack: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise Malformed("an expression is nested too deeply", *_place(text, replaced, node),
+                            hint="give its parts names of their own", code="XL4006")  # fmt: skip
+        if not isinstance(node, _ALLOWED):
+            what = _NAMES.get(type(node), type(node).__name__.lower())
+            raise Malformed(f"{what} is not part of the expression language", *_place(text, replaced, node),
+                            code="XL1017")  # fmt: skip
+        if isinstance(node, ast.Constant) and isinstance(node.value, bytes | complex):
+            raise Malformed("a constant is a number, a text, True, False or None", *_place(text, replaced, node),
+                            code="XL1017")  # fmt: skip
+        if isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Name):
+                raise Malformed("what is called is the name of an operation", *_place(text, replaced, node.func),
+                                code="XL1017")  # fmt: skip
+            if node.func.id == _BRACE:
+                continue
+            if any(k.arg is None for k in node.keywords):
+                raise Malformed("'**' is not part of the expression language", *_place(text, replaced, node),
+                                code="XL1017")  # fmt: skip
+            stack += [(child, depth + 1) for child in (*node.args, *(k.value for k in node.keywords))]
+            continue
+        if isinstance(node, ast.Attribute | ast.Name):
+            name = dotted(node)
+            if name is None:
+                raise Malformed("'.' follows names only", *_place(text, replaced, node), code="XL1017")
+            if not name.startswith("$"):
+                names[name] = None
+            continue
+        stack += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
+    return tuple(names)
+
+
+def dotted(node: ast.expr) -> str | None:
+    """The name `a.b.0` or `$param` that a tree spells, or None."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    parts.append("$" + node.id[1:] if node.id.startswith(_PARAM) else node.id)
+    name = ".".join(reversed(parts))
+    return name if name.isascii() else name.translate(_LETTERS)
+
+
+def braced(node: ast.Call) -> ast.expr | None:
+    """The arithmetic inside `${…}`, or None for an ordinary call."""
+    if isinstance(node.func, ast.Name) and node.func.id == _BRACE and len(node.args) == 1 and not node.keywords:
+        return node.args[0]
+    return None

@@ -1,0 +1,303 @@
+"""The way from a spec file to a model, with every mistake in it reported at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.spec import arithmetic, schema
+from xlac.spec.arithmetic import Constants
+from xlac.spec.context import Context, check_size
+from xlac.spec.document import Entry, Merged, read_document
+from xlac.spec.entries import elaborate
+from xlac.spec.evaluate import as_node, expression
+from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
+from xlac.spec.scope import Frame, Scope
+from xlac_sdk.source import Origin
+
+DimValue = int | str | tuple[int, int] | Symbol
+
+
+def load(
+    path: str | Path, *, params: Mapping[str, Any] | None = None, dims: Mapping[str, DimValue] | None = None,
+    allow_outside: bool = False, weights: bool = True,
+) -> Model:  # fmt: skip
+    """The model of a spec.
+
+    `params` replace the spec's parameters; `dims` fix symbolic sizes (8) or narrow them ("1..8"). Files outside
+    the spec's folder are read only with `allow_outside`. `weights=False` leaves the data of weights out.
+    Raises SourceError with everything that is wrong.
+    """
+    report = Report()
+    merged = read_document(Path(path), report, allow_outside)
+    if merged is None:
+        report.finish()
+        raise AssertionError("a spec that cannot be read has a reason")
+    sizes, symbols = read_dims(merged, dims or {}, report)
+    values = read_params(merged, params or {}, sizes, report)
+    constants = Constants(values, sizes)
+    context = Context(report, merged.blocks, merged.ops, Frame())
+    scope = Scope(context.root, constants)
+    inputs = declare_inputs(merged, scope, report)
+    elaborate(context, scope, merged.graph)
+    check_unused(merged, context)
+    outputs = read_outputs(merged, context, scope)
+    state = read_state(merged, context, scope, outputs)
+    if merged.train is not None:
+        read_train(merged.train, context, scope, report)
+    arrays: Mapping[str, Any] = {}
+    if weights and not report.found:
+        from xlac.spec.weights import find
+
+        arrays = find(context.weights, merged.weights, constants, report, Path(path).resolve().parent, allow_outside)
+    kernels = check_kernels(merged, report, Path(path).resolve().parent, allow_outside)
+    report.finish()
+    graph = Graph(merged.name, tuple(inputs), outputs)
+    return Model(graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels)
+
+
+# ---- dims and params -------------------------------------------------------------------------
+
+
+def read_dims(merged: Merged, given: Mapping[str, DimValue], report: Report) -> tuple[dict[str, Dim], dict[str, Symbol]]:
+    """Sizes by name, and the symbols still open."""
+    sizes: dict[str, Dim] = {}
+    symbols: dict[str, Symbol] = {}
+    for name in given:
+        if name not in merged.dims:
+            report.add("XL2014", f"there is no size {name!r} to set", None, nearest(name, merged.dims))
+    for name, entry in merged.dims.items():
+        try:
+            declared = declared_dim(name, entry)
+            found: int | Symbol = declared
+            if name in given:
+                found = narrowed(name, declared, given[name], entry.place)
+            if isinstance(found, int):
+                sizes[name] = found
+            else:
+                symbols[name] = found
+                sizes[name] = Sym((((found,), 1),))
+        except Fault as fault:
+            report.fault(fault)
+            sizes[name] = 1
+    return sizes, symbols
+
+
+def declared_dim(name: str, entry: Entry[Any]) -> int | Symbol:
+    """A size as the spec declares it. Raises Fault."""
+    place, spec = entry.place, entry.spec
+    if spec is None:
+        spec = schema.DimSpec()
+    if not isinstance(spec, schema.DimSpec):
+        return _count(spec, place, 0)
+    low = _count(spec.min, place.at("min"), 0)
+    most = UNBOUNDED if spec.max is None else _count(spec.max, place.at("max"), 0)
+    by = _count(spec.multiple_of, place.at("multiple_of"), 1)
+    if most < low:
+        raise Fault("XL2014", f"max {most} of {name!r} is less than min {low}", place.at("max").span)
+    first = -(-low // by) * by
+    if first > most:
+        raise Fault("XL2014", f"no multiple of {by} lies between {low} and {most}", place.at("multiple_of").span)
+    if spec.opt is None:
+        opt = most // by * by if most < UNBOUNDED else max(first, by)
+    else:
+        opt = _count(spec.opt, place.at("opt"), 0)
+        if not low <= opt <= most or opt % by:
+            raise Fault("XL2014", f"opt {opt} of {name!r} is not {_range(low, most, by)}", place.at("opt").span)
+    return Symbol(name, low, most, opt, by)
+
+
+def _count(value: Any, place: Place, least: int) -> int:
+    if isinstance(value, str):
+        raise Fault("XL2014", "bounds of sizes are plain numbers", place.span)
+    if not least <= value <= UNBOUNDED:
+        raise Fault("XL2014", f"a bound is {least} to {UNBOUNDED:,}, and this is {value:,}", place.span)
+    return int(value)
+
+
+def _range(low: int, most: int, by: int) -> str:
+    text = f"{low} to {most:,}" if most < UNBOUNDED else f"at least {low}"
+    return text + (f" and a multiple of {by}" if by > 1 else "")
+
+
+def narrowed(name: str, declared: int | Symbol, given: DimValue, place: Place) -> int | Symbol:
+    """A size as the caller fixes or narrows it. Raises Fault."""
+    if isinstance(given, Symbol):
+        low, high = given.min, given.max
+    elif isinstance(given, tuple):
+        low, high = given
+    elif isinstance(given, int):
+        low = high = given
+    elif match := re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", str(given)):
+        low = int(match[1])
+        high = int(match[2] or match[1])
+    else:
+        raise Fault("XL2014", f"{given!r} is no size for {name!r}", place.key, "write 8, or 1..8")
+    if isinstance(declared, int):
+        if low == high:
+            return low
+        raise Fault("XL2014", f"{name!r} is the number {declared}, and cannot be a range", place.key,
+                    "declare it as {min: …, max: …}")  # fmt: skip
+    if high < low:
+        raise Fault("XL2014", f"the range {low}..{high} of {name!r} is empty", place.key)
+    by = declared.multiple_of
+    wrong = next((v for v in dict.fromkeys((low, high)) if not declared.min <= v <= declared.max), None)
+    if wrong is None and low == high and low % by:
+        wrong = low
+    if wrong is not None:
+        raise Fault("XL2014", f"{name} = {wrong} is not {_range(declared.min, declared.max, by)}", place.key)
+    if low == high:
+        return low
+    opt = min(max(declared.opt, low), high) // by * by
+    return replace(declared, min=low, max=high, opt=opt if opt >= low else high // by * by)
+
+
+def read_params(merged: Merged, given: Mapping[str, Any], sizes: Mapping[str, Dim], report: Report) -> dict[str, Any]:
+    """The values of the spec's parameters; one may be computed from those before it."""
+    for name in given:
+        if name not in merged.params:
+            report.add("XL2015", f"there is no parameter {name!r} to set", None, nearest(name, merged.params))
+    found: dict[str, Any] = {}
+    for name, entry in merged.params.items():
+        default = entry.spec
+        if name in merged.dims:
+            report.add("XL1021", f"{name!r} is a size and a parameter", entry.place.key)
+        if name in given:
+            found[name] = given[name]
+            if default is not None and not _alike(default, given[name]):
+                report.add("XL2015", f"{name} is set to {given[name]!r}, and the spec's value is {default!r}",
+                           entry.place.span, "give it a value of the same kind")  # fmt: skip
+        elif default is None:
+            report.add("XL2016", f"parameter {name!r} has no value", entry.place.key, f"give it with --set {name}=…")
+            found[name] = 1
+        else:
+            try:
+                found[name] = arithmetic.value(default, Constants(found, sizes), entry.place)
+            except Fault as fault:
+                report.fault(fault)
+                found[name] = 1
+    return found
+
+
+def _alike(default: Any, value: Any) -> bool:
+    if isinstance(default, str) and "$" in default:
+        return True
+    number = (int, float)
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(default, bool) and isinstance(value, bool)
+    if isinstance(default, number) and isinstance(value, number):
+        return isinstance(default, float) or isinstance(value, int)
+    return isinstance(value, type(default))
+
+
+# ---- inputs, outputs, state ------------------------------------------------------------------
+
+
+def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
+    """`param` nodes for inputs and state, named in the scope."""
+    from xlac.ops.leaf import Param
+
+    found: list[Node] = []
+    for name, entry in {**merged.inputs, **merged.state}.items():
+        state = isinstance(entry.spec, schema.StateSpec)
+        at = entry.place if isinstance(entry.spec, str) else entry.place.at("type")
+        text = entry.spec if isinstance(entry.spec, str) else entry.spec.type
+        if name in scope.values:
+            report.add("XL1021", f"{name!r} is given twice", entry.place.key)
+        try:
+            type = arithmetic.type_value(text, scope.constants, at)
+            check_size(type, at.span)
+            node = Node.of(Param(name=name, type=type, kind="state" if state else "input"), origin=Origin(name, entry.place.key))
+            found.append(node)
+            scope.values[name] = node
+        except Fault as fault:
+            report.fault(fault)
+            scope.values[name] = None
+    for name in merged.inputs.keys() & merged.state.keys():
+        report.add("XL1021", f"{name!r} is an input and a state", merged.state[name].place.key)
+    return found
+
+
+def check_unused(merged: Merged, context: Context) -> None:
+    """A spec without nodes or outputs computes nothing."""
+    if not merged.outputs and not context.report.found:
+        context.report.add("XL1011", "missing key 'outputs': the spec says no result", merged.place.span,
+                           "outputs: [name]")  # fmt: skip
+
+
+def read_outputs(merged: Merged, context: Context, scope: Scope) -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for name, entry in merged.outputs.items():
+        try:
+            value = expression(context, scope, entry.spec, name, entry.place)
+            found[name] = as_node(context, value, entry.spec, name, entry.place)
+        except Fault as fault:
+            context.report.fault(fault)
+        except Poisoned:
+            pass
+    return found
+
+
+def read_state(merged: Merged, context: Context, scope: Scope, outputs: dict[str, Node]) -> dict[str, str]:
+    """The output that holds the next value of each state; an output of its own where there is none."""
+    found: dict[str, str] = {}
+    for name, entry in merged.state.items():
+        at = entry.place.at("next")
+        try:
+            value = expression(context, scope, entry.spec.next, f"{name}.next", at)
+            node = as_node(context, value, entry.spec.next, f"{name}.next", at)
+            held = scope.values.get(name)
+            if isinstance(held, Node) and held.type != node.type:
+                raise Fault("XL2013", f"state {name!r} is {held.type}, and becomes {node.type}", at.span)
+        except Fault as fault:
+            context.report.fault(fault)
+            continue
+        except Poisoned:
+            continue
+        same = next((key for key, output in outputs.items() if output is node), None)
+        found[name] = same or f"{name}.next"
+        outputs.setdefault(found[name], node)
+    return found
+
+
+def read_train(entry: Entry[schema.TrainSpec], context: Context, scope: Scope, report: Report) -> None:
+    """Checks what training asks for: that the loss is a scalar, and that patterns fit weights."""
+    from fnmatch import fnmatchcase
+
+    spec, place = entry.spec, entry.place
+    for text, at in [(spec.loss, place.at("loss")), *((m, place.at("metrics", n)) for n, m in spec.metrics.items())]:
+        try:
+            value = as_node(context, expression(context, scope, text, "train", at), text, "train", at)
+            if at.path[-1] == "loss" and value.type != Type(value.type.dtype):
+                raise Fault("XL2009", f"the loss is {value.type}, and must be a scalar", at.span, "mean(…) makes one")
+        except Fault as fault:
+            report.fault(fault)
+        except Poisoned:
+            pass
+    for i, pattern in enumerate(spec.wrt):
+        if not any(fnmatchcase(name, pattern) for name in context.weights) and not report.found:
+            report.add("XL3010", f"this pattern fits no weight: {pattern!r}", place.at("wrt", i).span,
+                       nearest(pattern, context.weights))  # fmt: skip
+
+
+def check_kernels(merged: Merged, report: Report, folder: Path, allow_outside: bool) -> dict[str, dict[str, Path]]:
+    """The files of hand-written kernels, by operation and target; each must be there, inside the folder."""
+    found: dict[str, dict[str, Path]] = {}
+    for name, entry in merged.ops.items():
+        for target, text in entry.spec.kernels.items():
+            at = entry.place.at("kernels", target)
+            path = entry.place.source.file.parent / text
+            if not allow_outside and not path.resolve().is_relative_to(folder):
+                report.add("XL3002", f"{text!r} is outside the spec's folder", at.span, "--allow-outside permits it")
+            elif not path.is_file():
+                report.add("XL3001", f"no such file: {text}", at.span)
+            else:
+                found.setdefault(name, {})[target] = path
+    return found

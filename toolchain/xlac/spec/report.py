@@ -1,0 +1,81 @@
+"""Collecting what is wrong with a spec, with suggestions, so that everything is reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from xlac.spec.yaml import Path_, Source
+from xlac_sdk.source import Diagnostic, SourceError, Span
+
+
+class Fault(Exception):
+    """One mistake, found where the rest of the value cannot be made; the entry's neighbours go on."""
+
+    def __init__(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
+        super().__init__(message)
+        self.diagnostic = Diagnostic(code, message, span, hint)
+
+
+class Poisoned(Exception):
+    """A value depends on one that was already reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value in a file."""
+
+    source: Source
+    path: Path_ = ()
+
+    def at(self, *keys: str | int) -> Place:
+        return Place(self.source, self.path + keys)
+
+    @property
+    def span(self) -> Span:
+        return self.source.span(self.path)
+
+    @property
+    def key(self) -> Span:
+        """The key rather than the value."""
+        return self.source.key_span(self.path)
+
+    def inside(self, offset: int, width: int) -> Span:
+        """Characters of the text at this place."""
+        return self.source.span(self.path, offset, width)
+
+
+@dataclass
+class Report:
+    """Diagnostics in the order found; the same one twice is kept once."""
+
+    found: dict[Diagnostic, None] = field(default_factory=dict)
+
+    def add(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
+        self.found[Diagnostic(code, message, span, hint)] = None
+
+    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.found.update(dict.fromkeys(diagnostics))
+
+    def fault(self, fault: Fault) -> None:
+        self.found[fault.diagnostic] = None
+
+    def finish(self) -> None:
+        """Raises SourceError if anything was found, sorted by place."""
+        if self.found:
+            order = sorted(self.found, key=lambda d: (d.span is None, str(d.span.file), d.span.line, d.span.column)
+                           if d.span else (True, "", 0, 0))  # fmt: skip
+            raise SourceError(*order)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint that names the known word nearest to `name`, or lists them when they are few."""
+    words = [k for k in known if k]
+    if close := get_close_matches(name, words, n=1, cutoff=0.6):
+        return f"did you mean {close[0]!r}?"
+    if close := [w for w in words if w.lower() == name.lower()]:
+        return f"did you mean {close[0]!r}?"
+    if 0 < len(words) <= 8:
+        return "known: " + ", ".join(sorted(words))
+    return ""

@@ -1,0 +1,144 @@
+"""Reading safetensors files: mapped, every offset checked, whatever the header says.
+
+The format: 8 bytes of header length (little endian), a JSON header of names with dtype, shape and
+offsets, then the data (https://huggingface.co/docs/safetensors).
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.op import Array
+from xlac_sdk.dtypes import DType
+
+MAX_HEADER = 100 * 2**20
+MAX_RANK = 64
+_DTYPES = {
+    "F64": DType.F64, "F32": DType.F32, "F16": DType.F16, "BF16": DType.BF16, "I64": DType.I64, "I32": DType.I32,
+    "I16": DType.I16, "I8": DType.I8, "U64": DType.U64, "U32": DType.U32, "U16": DType.U16, "U8": DType.U8,
+    "BOOL": DType.BOOL,
+}  # fmt: skip
+
+
+class BadFile(ValueError):
+    """A file that is not safetensors, or not a safe one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor of a file: bytes `start` to `stop` of the data."""
+
+    dtype: DType | str  # text for a type that xlac lacks
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+class SafetensorsFile(Mapping[str, Array]):
+    """The tensors of a file by name: read-only views of the mapped file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            if size < 8:
+                raise BadFile(f"{size} bytes are too few for a safetensors file")
+            file.seek(0)
+            (length,) = struct.unpack("<Q", file.read(8))
+            if length > MAX_HEADER:
+                raise BadFile(f"the header claims {length:,} bytes; at most {MAX_HEADER:,} are read")
+            if length > size - 8:
+                raise BadFile(f"the header claims {length:,} bytes, and the file has {size - 8:,}: it is truncated")
+            header = file.read(length)
+            self._map: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._data = 8 + length
+        self.tensors = _tensors(header, size - 8 - length)
+
+    def __getitem__(self, name: str) -> Array:
+        tensor = self.tensors[name]
+        if isinstance(tensor.dtype, str):
+            raise BadFile(f"tensor {name!r} has element type {tensor.dtype}, which xlac lacks")
+        dtype = tensor.dtype.numpy
+        begin = self._data + tensor.start
+        count = (tensor.stop - tensor.start) // tensor.dtype.nbytes
+        array = np.frombuffer(self._map, np.uint8, tensor.stop - tensor.start, begin) if count else np.empty(0, np.uint8)
+        if begin % dtype.itemsize:  # a mapped view must be aligned for its type
+            array = array.copy()
+        array = array.view(dtype).reshape(tensor.shape)
+        array.flags.writeable = False
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+
+def _tensors(header: bytes, size: int) -> dict[str, Tensor]:
+    found = _parse(header)
+    tensors: dict[str, Tensor] = {}
+    for name, entry in found.items():
+        if name != "__metadata__":
+            tensors[name] = _tensor(name, entry, size)
+    end, last = 0, ""
+    for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].stop)):
+        if tensor.start < end:
+            raise BadFile(f"tensors {last!r} and {name!r} overlap")
+        if tensor.stop > tensor.start:
+            end, last = tensor.stop, name
+    return tensors
+
+
+def _parse(header: bytes) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise BadFile(f"the header gives {twice!r} twice")
+        return found
+
+    try:
+        found = json.loads(header.decode("utf-8"), object_pairs_hook=unique)
+    except UnicodeDecodeError:
+        raise BadFile("the header is not UTF-8") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        detail = error.msg if isinstance(error, json.JSONDecodeError) else "it is nested too deeply"
+        raise BadFile(f"the header is not JSON: {detail}") from None
+    except ValueError as error:
+        raise BadFile(str(error)) from None
+    if not isinstance(found, dict):
+        raise BadFile("the header is not a JSON object")
+    return found
+
+
+def _tensor(name: str, entry: Any, size: int) -> Tensor:
+    if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
+        raise BadFile(f"tensor {name!r} does not say dtype, shape and data_offsets")
+    shape, offsets, text = entry["shape"], entry["data_offsets"], entry["dtype"]
+    if not isinstance(shape, list) or len(shape) > MAX_RANK or not all(type(n) is int and n >= 0 for n in shape):
+        raise BadFile(f"the shape of tensor {name!r} is not a list of sizes")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(type(n) is int for n in offsets):
+        raise BadFile(f"the offsets of tensor {name!r} are not two numbers")
+    start, stop = offsets
+    if not 0 <= start <= stop <= size:
+        raise BadFile(f"tensor {name!r} lies at bytes {start:,} to {stop:,}, outside the {size:,} bytes of data")
+    if not isinstance(text, str):
+        raise BadFile(f"the dtype of tensor {name!r} is not text")
+    dtype = _DTYPES.get(text)
+    if dtype is not None:
+        count = 1
+        for extent in shape:
+            count *= extent
+        if count * dtype.nbytes != stop - start:
+            raise BadFile(f"tensor {name!r} of {count:,} {text} elements has {stop - start:,} bytes")
+    return Tensor(dtype or text, tuple(shape), start, stop)

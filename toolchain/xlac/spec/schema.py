@@ -1,0 +1,404 @@
+"""What a spec may say: the pydantic models that check it and that the JSON Schema is made from.
+
+Attributes of operations are not here: they come from the operations. Numbers that may be parameters
+(`repeat: $depth`) are checked when their value is known.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+VERSION = 1
+MAX_NAME = 256
+
+
+def shown(value: Any) -> str:
+    """A value as a message names it."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case str():
+            return f"the text {value[:40]!r}" + ("…" if len(value) > 40 else "")
+    return str(value)
+
+
+def _fail(expected: str, value: Any) -> PydanticCustomError:
+    return PydanticCustomError("kind", f"expected {expected}, found {shown(value)}".replace("{", "{{").replace("}", "}}"))
+
+
+def _computed(value: Any) -> bool:
+    return isinstance(value, str) and "$" in value
+
+
+def _whole(value: Any) -> Any:
+    if _computed(value) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise _fail("a whole number or a $parameter", value)
+
+
+def _flag(value: Any) -> Any:
+    if _computed(value) or isinstance(value, bool):
+        return value
+    raise _fail("true, false or a $parameter", value)
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    raise _fail("text", value)
+
+
+def _expression(value: Any) -> Any:
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return value
+    raise _fail("an expression or the name of a value", value)
+
+
+def _references(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _expression(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expression(item) for item in value]
+    return _expression(value)
+
+
+def _type(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    raise _fail("a type such as f32[batch, 64]", value)
+
+
+def _name(value: Any) -> Any:
+    if not isinstance(value, str) or not value.strip() or value != value.strip():
+        raise PydanticCustomError("kind", "a name is text without spaces around it, and not empty")
+    if len(value) > MAX_NAME:
+        raise PydanticCustomError("kind", f"a name of {len(value)} characters; at most {MAX_NAME} are allowed")
+    if "$" in value or not value.isprintable():
+        raise PydanticCustomError("kind", "a name holds printable characters and no '$'")
+    return value
+
+
+def _names(value: Any) -> Any:
+    """A key of a graph: one name, or several for several results."""
+    if isinstance(value, str) and "," in value:
+        parts = [_name(part.strip()) for part in value.split(",")]
+        if len(set(parts)) < len(parts):
+            raise PydanticCustomError("kind", "the same name is given to two results")
+        return value
+    return _name(value)
+
+
+_REFERENCE = {"type": "string", "pattern": r"\$"}
+Whole = Annotated[Any, BeforeValidator(_whole), WithJsonSchema({"anyOf": [{"type": "integer"}, _REFERENCE]})]
+Flag = Annotated[Any, BeforeValidator(_flag), WithJsonSchema({"anyOf": [{"type": "boolean"}, _REFERENCE]})]
+Text = Annotated[Any, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
+Expression = Annotated[Any, BeforeValidator(_expression), WithJsonSchema({"type": ["string", "number"]})]
+References = Annotated[
+    Any,
+    BeforeValidator(_references),
+    WithJsonSchema({
+        "anyOf": [
+            {"type": ["string", "number"]},
+            {"type": "array", "items": {"type": ["string", "number"]}},
+            {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
+        ]
+    }),
+]
+TypeText = Annotated[
+    Any, BeforeValidator(_type), WithJsonSchema({"type": "string", "pattern": r"^\s*[\w$]+\s*(\[.*\])?\s*$"})
+]
+Name = Annotated[str, BeforeValidator(_name)]
+Names = Annotated[str, BeforeValidator(_names)]
+
+
+def _is_list(value: Any) -> str:
+    return "<list>" if isinstance(value, list) else "<mapping>"
+
+
+def _param(value: Any) -> Any:
+    if isinstance(value, dict):
+        raise _fail("a number, text, true, false or a list", value)
+    return value
+
+
+Param = Annotated[Any, BeforeValidator(_param), WithJsonSchema({"not": {"type": "object"}})]
+
+
+Outputs = Annotated[
+    Annotated[list[Text], Tag("<list>")] | Annotated[dict[Name, Expression], Tag("<mapping>")],
+    Discriminator(_is_list),
+]
+BlockInputs = Annotated[
+    Annotated[list[Name], Tag("<list>")] | Annotated[dict[Name, TypeText], Tag("<mapping>")],
+    Discriminator(_is_list),
+]
+
+
+class Strict(BaseModel):
+    """Unknown keys are errors, and nothing is converted silently."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class DimSpec(Strict):
+    """A symbolic size and its bounds; `opt` is the size to optimise for."""
+
+    min: Whole = Field(1, description="the least size")
+    max: Whole = Field(None, description="the greatest size")
+    opt: Whole = Field(None, description="the size to optimise for; max unless given")
+    multiple_of: Whole = Field(1, description="every size is a multiple of this")
+
+
+class OpNode(BaseModel):
+    """An operation; every other key is an attribute of it, or a learned parameter given as a value."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    op: Text = Field(description="the operation: see `xlac ops`")
+    inputs: References = Field([], alias="in", description="a name, a list, or a mapping by operand")
+    when: Flag = Field(True, description="whether the node is there at all")
+    otherwise: Expression = Field(None, alias="else", description="the value if it is not")
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return self.model_extra or {}
+
+
+class BlockNode(Strict):
+    """A block used once, or several times in a row."""
+
+    block: Text = Field(description="the name of the block")
+    inputs: References = Field([], alias="in", description="a name, a list, or a mapping by input")
+    params: dict[str, Any] = Field({}, alias="with", description="values for the block's parameters")
+    repeat: Whole = Field(None, description="how many copies, each fed by the one before")
+    first: dict[str, Any] = Field({}, description="parameters of the first copy")
+    last: dict[str, Any] = Field({}, description="parameters of the last copy")
+    chain: Annotated[
+        Annotated[list[Text], Tag("<list>")] | Annotated[dict[str, Text], Tag("<mapping>")], Discriminator(_is_list)
+    ] | None = Field(
+        None, description="which outputs feed the next copy: a list feeds the inputs in order, a mapping says input: output"
+    )
+    index: list[str] = Field([], description="inputs whose value holds one for each copy")
+    when: Flag = Field(True, description="whether the block is there at all")
+    otherwise: Expression = Field(None, alias="else", description="the value if it is not")
+
+
+class Carry(Strict):
+    """A value that one step of a loop hands to the next."""
+
+    init: References = Field(description="the value before the first step; a list gives one for each copy")
+    copies: Whole = Field(None, description="how many, read as name.0, name.1, …")
+    type: TypeText = Field(None, description="its type, where a number leaves it open")
+
+
+def _one_of(*keys: str) -> Any:
+    def tag(value: Any) -> str | None:
+        if not isinstance(value, dict):
+            return "<text>"
+        return next((f"<{key}>" for key in keys if key in value), None)
+
+    return tag
+
+
+CarryLike = Annotated[
+    Annotated[Expression, Tag("<text>")] | Annotated[Carry, Tag("<init>")],
+    Discriminator(lambda value: "<init>" if isinstance(value, dict) else "<text>"),
+]
+
+
+class ScanNode(Strict):
+    """A loop over slices of values along an axis."""
+
+    scan: dict[Name, Expression] = Field(description="name of the slice: value that is sliced")
+    axis: Whole = Field(0, description="the axis that is sliced")
+    length: Whole = Field(None, description="how many steps, where nothing is sliced")
+    reverse: Flag = Field(False, description="from the last slice to the first")
+    carry: dict[Name, CarryLike] = Field({}, description="values handed from step to step")
+    body: dict[Names, GraphEntry] = Field({}, description="the graph of one step")
+    next: dict[str, Expression] = Field({}, description="the carried values after a step")
+    stack: dict[Name, Expression] = Field({}, description="values of every step, stacked along the axis")
+
+
+class WhileNode(Strict):
+    """A loop that runs while a condition over its carried values is true."""
+
+    condition: Expression = Field(alias="while", description="a bool over the carried values")
+    carry: dict[Name, CarryLike] = Field(description="values handed from step to step")
+    body: dict[Names, GraphEntry] = Field({}, description="the graph of one step")
+    next: dict[str, Expression] = Field(description="the carried values after a step")
+
+
+class Branch(Strict):
+    """A branch with a graph of its own."""
+
+    body: dict[Names, GraphEntry] = Field({}, description="the graph of the branch")
+    outputs: Outputs = Field(description="its results; every branch has the same names")
+
+
+BranchLike = Annotated[
+    Annotated[Expression, Tag("<text>")] | Annotated[Branch, Tag("<branch>")],
+    Discriminator(lambda value: "<branch>" if isinstance(value, dict) else "<text>"),
+]
+
+
+class CondNode(Strict):
+    """A choice between graphs, of which one runs."""
+
+    on: Expression = Field(alias="cond", description="a bool for then and else, or the number of a branch")
+    then: BranchLike = Field(None, description="when true")
+    otherwise: BranchLike = Field(None, alias="else", description="when false")
+    branches: list[BranchLike] | None = Field(None, description="by number; out of range means the last")
+
+
+GraphEntry = Annotated[
+    Annotated[Expression, Tag("<text>")]
+    | Annotated[OpNode, Tag("<op>")]
+    | Annotated[BlockNode, Tag("<block>")]
+    | Annotated[ScanNode, Tag("<scan>")]
+    | Annotated[WhileNode, Tag("<while>")]
+    | Annotated[CondNode, Tag("<cond>")],
+    Discriminator(
+        _one_of("op", "block", "scan", "while", "cond"),
+        custom_error_type="entry",
+        custom_error_message="a node has one of the keys op, block, scan, while, cond",
+    ),
+]
+
+
+class BlockSpec(Strict):
+    """A part of a graph that is used under several names."""
+
+    doc: str = ""
+    params: dict[Name, Param] = Field({}, description="parameters and defaults; null must be given by the user of the block")
+    inputs: BlockInputs = Field([], description="the values it reads, with types if you like")
+    graph: dict[Names, GraphEntry] = Field(description="its nodes")
+    outputs: Outputs = Field(description="its results; the first is what its name stands for")
+
+
+class OpSpec(Strict):
+    """An operation of the user's own."""
+
+    doc: str = ""
+    inputs: dict[Name, TypeText] = Field(description="operands and types; *S stands for any shape, a new name for any size")
+    outputs: dict[Name, TypeText] = Field(description="results and types")
+    params: dict[Name, Param] = Field({}, description="attributes and defaults; null must be given")
+    expr: dict[Names, GraphEntry] = Field(description="the meaning, by simpler operations")
+    kernels: dict[Literal["c", "cpu", "cuda", "reference"], Text] = Field(
+        {}, description="hand-written kernels by target, checked against expr"
+    )
+
+
+class TensorInit(Strict):
+    """How the values of a tensor are drawn."""
+
+    scheme: Literal["normal", "uniform", "zeros", "ones", "constant", "kaiming", "xavier"] = "normal"
+    std: float | None = Field(None, ge=0, allow_inf_nan=False, description="standard deviation of normal")
+    mean: float = Field(0.0, allow_inf_nan=False, description="mean of normal")
+    low: float = Field(-1.0, allow_inf_nan=False, description="least value of uniform")
+    high: float = Field(1.0, allow_inf_nan=False, description="greatest value of uniform")
+    value: float = Field(0.0, allow_inf_nan=False, description="the value of constant")
+
+
+Scheme = Literal["normal", "uniform", "zeros", "ones", "kaiming", "xavier"]
+InitLike = Annotated[
+    Annotated[Scheme, Tag("<text>")] | Annotated[TensorInit, Tag("<init>")],
+    Discriminator(lambda value: "<init>" if isinstance(value, dict) else "<text>"),
+]
+
+
+class InitSpec(Strict):
+    """Weights drawn from a seed; the same on every machine."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    scheme: InitLike = Field("kaiming", description="of tensors that no pattern names")
+    tensors: dict[str, InitLike] = Field({}, description="by pattern of the name, such as '*.bias'; the first that fits")
+
+
+class WeightsSpec(Strict):
+    """Where the learned tensors are."""
+
+    file: Annotated[
+        Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")],
+        Discriminator(lambda value: "<list>" if isinstance(value, list) else "<text>"),
+    ] | None = Field(None, description="a safetensors file, or several")  # fmt: skip
+    rename: dict[str, str] = Field({}, description="regular expression: text, applied to the names in the file")
+    tensors: dict[str, TypeText] = Field({}, description="types that the tensors must have")
+    init: InitSpec | None = Field(None, description="draws what no file gives")
+
+
+WeightsLike = Annotated[
+    Annotated[Text, Tag("<text>")] | Annotated[WeightsSpec, Tag("<weights>")],
+    Discriminator(lambda value: "<weights>" if isinstance(value, dict) else "<text>"),
+]
+
+
+class InputSpec(Strict):
+    """An input with a description."""
+
+    type: TypeText
+    doc: str = ""
+
+
+InputLike = Annotated[
+    Annotated[TypeText, Tag("<text>")] | Annotated[InputSpec, Tag("<input>")],
+    Discriminator(lambda value: "<input>" if isinstance(value, dict) else "<text>"),
+]
+
+
+class StateSpec(Strict):
+    """A value that the model keeps between calls."""
+
+    type: TypeText = Field(description="its type")
+    next: Expression = Field(description="its value after a call")
+    doc: str = ""
+
+
+class TrainSpec(Strict):
+    """What to minimise, and how."""
+
+    loss: Expression
+    metrics: dict[Name, Expression] = {}
+    optimizer: dict[Literal["sgd", "momentum", "adam", "adamw"], dict[str, Any]] = Field(min_length=1, max_length=1)
+    wrt: list[str] = Field(["*"], description="patterns of the weights that learn")
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+
+DimLike = Annotated[
+    Annotated[Whole, Tag("<whole>")] | Annotated[DimSpec, Tag("<bounds>")],
+    Discriminator(lambda value: "<bounds>" if isinstance(value, dict | None) else "<whole>"),
+]
+
+
+class Document(Strict):
+    """A spec."""
+
+    xlac: Literal[1] = Field(description="the version of the format")
+    model: Name | None = Field(None, description="the name of the model")
+    doc: str = ""
+    include: list[str] = Field([], description="specs whose sections are merged into this one")
+    precision: Literal["default", "fast"] | None = Field(
+        None, description="fast: sums may be reordered and half-precision rounding skipped"
+    )
+    dims: dict[Name, DimLike] = Field({}, description="sizes by name: a number, or bounds")
+    params: dict[Name, Param] = Field({}, description="build-time constants; null must be given by --set")
+    weights: WeightsLike | None = Field(None, description="where the learned tensors are")
+    inputs: dict[Name, InputLike] = Field({}, description="what the caller supplies")
+    state: dict[Name, StateSpec] = Field({}, description="what is kept between calls")
+    ops: dict[Name, OpSpec] = Field({}, description="operations of your own")
+    blocks: dict[Name, BlockSpec] = Field({}, description="parts used under several names")
+    graph: dict[Names, GraphEntry] = Field({}, description="the nodes, in any order")
+    outputs: Outputs | None = Field(None, description="the results")
+    train: TrainSpec | None = Field(None, description="training of the same model")
+
+
+for _model in (ScanNode, WhileNode, Branch, CondNode, BlockSpec, OpSpec, Document):
+    _model.model_rebuild()

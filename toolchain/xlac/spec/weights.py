@@ -1,0 +1,199 @@
+"""Finding the data of every learned tensor: in files, or drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xlac.ir.dims import Sym
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+from xlac.spec import arithmetic, schema
+from xlac.spec.arithmetic import Constants
+from xlac.spec.document import Entry
+from xlac.spec.report import Fault, Place, Report, nearest
+
+if TYPE_CHECKING:
+    from xlac.spec.safetensors import SafetensorsFile
+
+MAX_LISTED = 20
+
+
+class Weights(Mapping[str, Array]):
+    """Arrays by name, each made or mapped when it is first read, and kept."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Array]]) -> None:
+        self._makers = makers
+        self._made: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+def find(
+    wanted: Mapping[str, Node], entry: Entry[Any] | None, constants: Constants, report: Report,
+    folder: Path, allow_outside: bool = False,
+) -> Weights:  # fmt: skip
+    """The data of the tensors `wanted`. What is missing, extra or does not fit is reported, all at once."""
+    if entry is None:
+        if wanted:
+            first = next(iter(wanted.values()))
+            names = ", ".join(list(wanted)[:3]) + (", …" if len(wanted) > 3 else "")
+            report.add("XL3003", f"the model learns {len(wanted)} tensors ({names}), and the spec gives no weights",
+                       first.origin.span if first.origin else None,
+                       "weights: model.safetensors, or weights: {init: {seed: 0}}")  # fmt: skip
+        return Weights({})
+    place = entry.place
+    spec = entry.spec if isinstance(entry.spec, schema.WeightsSpec) else schema.WeightsSpec(file=entry.spec)
+    at = place.at("file") if isinstance(entry.spec, schema.WeightsSpec) else place
+    if spec.file is None and spec.init is None:
+        report.add("XL3003", "weights gives neither a file nor init", place.key)
+        return Weights({})
+    check_declared(spec, wanted, constants, place, report)
+    stored, readable = read(spec, at, report, folder, allow_outside)
+    names = {name: (file, name) for file in stored for name in file.tensors}
+    if spec.rename:
+        from xlac.spec.rename import renamed
+
+        if readable:
+            names = {new: names[old] for new, old in renamed(names, spec.rename, place.at("rename"), report).items()}
+    makers: dict[str, Callable[[], Array]] = {}
+    missing: list[str] = []
+    for name, node in wanted.items():
+        if name in names:
+            file, old = names[name]
+            if fits(file, old, name, node, at, report):
+                makers[name] = lambda file=file, old=old: file[old]  # type: ignore[misc]
+        elif spec.init is not None:
+            if not drawable(name, node, place, report):
+                continue
+            makers[name] = _drawn(name, node.type, spec.init)
+        elif readable:
+            missing.append(name)
+    listed(missing, wanted, [n for n in names if n not in wanted], at, report) if readable else None
+    if spec.init is not None:
+        dead_patterns(spec.init, wanted, place, report)
+    return Weights(makers)
+
+
+def _drawn(name: str, type: Type, init: schema.InitSpec) -> Callable[[], Array]:
+    def make() -> Array:
+        from xlac.spec.initial import draw, scheme_of
+
+        return draw(name, type, init.seed, scheme_of(name, type, init))
+
+    return make
+
+
+def drawable(name: str, node: Node, place: Place, report: Report) -> bool:
+    if any(isinstance(d, Sym) for d in node.shape):
+        report.add("XL3006", f"tensor {name!r} of type {node.type} has a symbolic size and cannot be drawn",
+                   node.origin.span if node.origin else place.key)  # fmt: skip
+        return False
+    return True
+
+
+def read(spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allow_outside: bool) -> tuple[list[SafetensorsFile], bool]:
+    """The files, and whether all of them could be read."""
+    from xlac.spec.safetensors import BadFile, SafetensorsFile
+
+    texts = [] if spec.file is None else [spec.file] if isinstance(spec.file, str) else spec.file
+    found: list[SafetensorsFile] = []
+    seen: dict[str, str] = {}
+    good = True
+    for i, text in enumerate(texts):
+        spot = at.at(i) if isinstance(spec.file, list) else at
+        path = at.source.file.parent / text
+        try:
+            inside = path.resolve().is_relative_to(folder)
+        except (OSError, ValueError, RuntimeError):
+            inside, path = False, Path(text)
+        if not inside and not allow_outside:
+            report.add("XL3002", f"{text!r} is outside the spec's folder", spot.span, "--allow-outside permits it")
+            good = False
+            continue
+        try:
+            file = SafetensorsFile(path)
+        except FileNotFoundError:
+            names = [p.name for p in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
+            report.add("XL3001", f"no such file: {text}", spot.span, nearest(text, names))
+            good = False
+            continue
+        except (BadFile, OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            report.add("XL3004", f"{text}: {reason}", spot.span)
+            good = False
+            continue
+        for name in file.tensors:
+            if name in seen:
+                report.add("XL3009", f"tensor {name!r} is in {seen[name]} and in {text}", spot.span)
+            seen[name] = text
+        found.append(file)
+    return found, good
+
+
+def fits(file: SafetensorsFile, old: str, name: str, node: Node, at: Place, report: Report) -> bool:
+    """Whether a tensor of a file has the type that the model wants."""
+    tensor, wanted = file.tensors[old], node.type
+    named = name if name == old else f"{name} ({old} in the file)"
+    if tensor.dtype is not wanted.dtype or tensor.shape != wanted.shape:
+        found = f"{str(tensor.dtype).lower()}[{', '.join(map(str, tensor.shape))}]"
+        report.add("XL3006", f"tensor {named} is {found} in {file.path.name}, and the model needs {wanted}",
+                   node.origin.span if node.origin else at.span)  # fmt: skip
+        return False
+    return True
+
+
+def listed(missing: list[str], wanted: Mapping[str, Node], extra: list[str], at: Place, report: Report) -> None:
+    """Reports tensors that the files lack, and those that the model does not use."""
+    for name in missing[:MAX_LISTED]:
+        node = wanted[name]
+        report.add("XL3005", f"missing tensor {name}: {node.type}", node.origin.span if node.origin else at.span,
+                   nearest(name, extra) if len(extra) > 8 or not extra else _similar(name, extra))  # fmt: skip
+    if len(missing) > MAX_LISTED:
+        report.add("XL3005", f"and {len(missing) - MAX_LISTED} more missing tensors", at.span)
+    if extra:
+        names = ", ".join(sorted(extra)[:MAX_LISTED]) + (", …" if len(extra) > MAX_LISTED else "")
+        plural = "s" if len(extra) > 1 else ""
+        report.add("XL3007", f"{len(extra)} tensor{plural} of the file that the model does not use: {names}", at.span,
+                   "rename them, or remove them from the file")  # fmt: skip
+
+
+def _similar(name: str, extra: list[str]) -> str:
+    hint = nearest(name, extra)
+    return hint if hint.startswith("did") else ""
+
+
+def check_declared(spec: schema.WeightsSpec, wanted: Mapping[str, Node], constants: Constants, place: Place, report: Report) -> None:
+    """Compares the types given under `tensors` with those that the model needs."""
+    for name, text in spec.tensors.items():
+        at = place.at("tensors", name)
+        if name not in wanted:
+            report.add("XL3005", f"the model learns no tensor {name!r}", at.key, nearest(name, wanted))
+            continue
+        try:
+            declared = arithmetic.type_value(text, constants, at)
+        except Fault as fault:
+            report.fault(fault)
+            continue
+        if declared != wanted[name].type:
+            report.add("XL2013", f"{name} is declared {declared}, and the model needs {wanted[name].type}", at.span)
+
+
+def dead_patterns(init: schema.InitSpec, wanted: Mapping[str, Node], place: Place, report: Report) -> None:
+    from fnmatch import fnmatchcase
+
+    for pattern in init.tensors:
+        if not any(fnmatchcase(name, pattern) for name in wanted):
+            report.add("XL3010", f"this pattern fits no tensor: {pattern!r}", place.at("init", "tensors", pattern).key,
+                       nearest(pattern, wanted))  # fmt: skip

@@ -1,0 +1,348 @@
+"""YAML as specs use it: 1.2 core types, every value with its place, and no way to hurt the reader.
+
+PyYAML's C parser gives events; the tree is composed here, so that depth, aliases and size are limited
+before anything recurses, and so that tags, merge keys and duplicate keys are errors.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.cyaml import CBaseLoader
+
+from xlac_sdk.source import Diagnostic, SourceError, Span
+
+MAX_BYTES = 32 * 2**20
+MAX_DEPTH = 64
+MAX_VALUES = 1_000_000  # after aliases are expanded
+MAX_DIGITS = 40  # of an integer
+
+Key = str | int
+Path_ = tuple[Key, ...]
+Scalar = str | int | float | bool | None
+
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_MAYBE_NUMBER = frozenset("+-.0123456789")
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A value of the document and where it stands; indices count characters, lines and columns from 0."""
+
+    data: Scalar | dict[str, Value] | list[Value]
+    line: int
+    column: int
+    start: int
+    end: int
+    style: str = ""  # of a scalar: "" plain, ' " | > otherwise
+    keys: dict[str, tuple[int, int, int]] = field(default_factory=dict)  # of a mapping: line, column, width
+    size: int = 1  # values inside, itself included, aliases expanded
+
+    def plain(self) -> Any:
+        """The value as Python data."""
+        data = self.data
+        if type(data) is dict:
+            return {k: v.plain() for k, v in data.items()}
+        if type(data) is list:
+            return [v.plain() for v in data]
+        return data
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """A YAML file: its text and its tree. `shown` is the path that diagnostics print."""
+
+    file: Path
+    text: str
+    root: Value
+    joined: list[tuple[int, int]] = field(default_factory=list)  # flow scalars with commas inside parentheses
+
+    def find(self, path: Path_) -> tuple[Value, Path_]:
+        """The value at `path`, or the innermost one around it, and how much of the path was found."""
+        at = self.root
+        for depth, key in enumerate(path):
+            data = at.data
+            if (isinstance(data, dict) and isinstance(key, str) and key in data) or (isinstance(data, list) and isinstance(key, int) and key < len(data)):
+                at = data[key]
+            else:
+                return at, path[:depth]
+        return at, path
+
+    def span(self, path: Path_, offset: int = 0, width: int = 0) -> Span:
+        """Where the value at `path` is, or the nearest thing around it that was written.
+
+        `offset` and `width` select characters of a scalar's text.
+        """
+        value, found = self.find(path)
+        if found != path and found:
+            return self.key_span(found)
+        if isinstance(value.data, dict | list) and path:
+            end = self.text.find("\n", value.start)
+            first = self.text[value.start : min(value.end, end if end >= 0 else len(self.text))]
+            return Span(self.file, value.line + 1, value.column + 1, max(1, len(first.rstrip())))
+        if offset or width:
+            return self._inside(value, offset, max(1, width))
+        lines = self.text[value.start : value.end].split("\n", 1)
+        return Span(self.file, value.line + 1, value.column + 1, max(1, len(lines[0].rstrip())))
+
+    def key_span(self, path: Path_) -> Span:
+        """Where the key that ends `path` is."""
+        if not path:
+            return Span(self.file, 1, 1)
+        around, found = self.find(path[:-1])
+        key = path[-1]
+        if found == path[:-1] and isinstance(key, str) and key in around.keys:
+            line, column, width = around.keys[key]
+            return Span(self.file, line + 1, column + 1, width)
+        return self.span(path)
+
+    def _inside(self, value: Value, offset: int, width: int) -> Span:
+        """A stretch of a scalar: its text is aligned with the source, over quotes, escapes and folds."""
+        raw, wanted = self.text[value.start : value.end], str(value.data)
+        at = raw.find("\n") + 1 if value.style in ("|", ">") else int(value.style in ("'", '"'))
+        places = []
+        for char in wanted[: offset + width]:
+            if char.isspace():
+                places.append(at)
+                continue
+            found = raw.find(char, at)
+            if found < 0:
+                return Span(self.file, value.line + 1, value.column + 1)
+            places.append(found)
+            at = found + 1
+        if offset >= len(places):
+            place, end = at, at + 1
+        else:
+            place, end = places[offset], places[-1] + 1
+        before = raw[:place]
+        line = value.line + before.count("\n")
+        column = place - before.rfind("\n") - 1 if "\n" in before else value.column + place
+        return Span(self.file, line + 1, column + 1, max(1, min(end - place, (raw + "\n").find("\n", place) - place)))
+
+
+def read(file: Path) -> Source:
+    """Reads and composes a file. Raises SourceError: text that is not a YAML document of plain values."""
+    try:
+        size = file.stat().st_size
+        if size > MAX_BYTES:
+            raise _error("XL4001", f"the file has {size:,} bytes; at most {MAX_BYTES:,} are read", Span(file, 1, 1),
+                         "keep weights in a safetensors file")  # fmt: skip
+        if not file.is_file():
+            raise _error("XL3001", f"{file} is not a file", None)
+        raw = file.read_bytes()
+    except FileNotFoundError:
+        raise _error("XL3001", f"no such file: {file}", None) from None
+    except OSError as error:
+        raise _error("XL3001", f"cannot read {file}: {error.strerror}", None) from None
+    return compose(file, _decode(file, raw))
+
+
+def _decode(file: Path, raw: bytes) -> str:
+    if raw.startswith(b"\xef\xbb\xbf"):
+        raise _error("XL1002", "the file starts with a byte-order mark", Span(file, 1, 1), "save it as plain UTF-8")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start].decode("utf-8")
+        raise _error("XL1001", f"byte 0x{raw[error.start]:02x} is not UTF-8", _at(file, before)) from None
+    if found := re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ufffe\uffff]", text):
+        message = f"character U+{ord(found[0]):04X} is not allowed in YAML"
+        raise _error("XL1003", message, _at(file, text[: found.start()]))
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _at(file: Path, before: str) -> Span:
+    return Span(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def _error(code: str, message: str, span: Span | None, hint: str = "") -> SourceError:
+    return SourceError(Diagnostic(code, message, span, hint))
+
+
+def compose(file: Path, text: str) -> Source:
+    """The tree of a document. Raises SourceError with everything that could be found wrong."""
+    if max(map(len, text.split("\n"))) > 2**20:
+        raise _error("XL4002", "a line is longer than 1,048,576 characters", Span(file, 1, 1))
+    composer = _Composer(file, text)
+    try:
+        root = composer.document()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        span = Span(file, mark.line + 1, mark.column + 1) if mark else None
+        problem = (error.problem or "this is not YAML").replace("\t", "a tab")
+        problem = {"mapping values are not allowed in this context": "a ':' is not allowed here"}.get(problem, problem)
+        hint = ""
+        if "flow" in (error.context or "") or "flow" in problem:
+            hint = "quote text with brackets or commas inside {…} and […]: {x: \"f32[B, 4]\"}"
+        elif problem.startswith("found undefined alias"):
+            hint = "write &name before the value that *name repeats"
+        elif "cannot start any token" in problem:
+            hint = "quote text that starts with @, ` or % and indent with spaces"
+        raise SourceError(*composer.faults, Diagnostic("XL1004", problem, span, hint)) from None
+    except yaml.YAMLError as error:
+        raise _error("XL1004", str(error).splitlines()[0], Span(file, 1, 1)) from None
+    if composer.faults:
+        raise SourceError(*composer.faults)
+    return Source(file, text, root, composer.joined)
+
+
+class _Composer:
+    def __init__(self, file: Path, text: str) -> None:
+        self.file, self.text = file, text
+        self.parser: Any = CBaseLoader(text)
+        self.faults: list[Diagnostic] = []
+        self.anchors: dict[str, Value] = {}
+        self.joined: list[tuple[int, int]] = []
+        self.count = 0
+
+    def fault(self, code: str, message: str, mark: Any, hint: str = "", width: int = 1) -> None:
+        self.faults.append(Diagnostic(code, message, Span(self.file, mark.line + 1, mark.column + 1, width), hint))
+
+    def document(self) -> Value:
+        next_event = self.parser.get_event
+        next_event()  # stream start
+        start = next_event()
+        if isinstance(start, yaml.StreamEndEvent):
+            raise _error("XL1014", "the file is empty", Span(self.file, 1, 1), "a spec starts with 'xlac: 1'")
+        root = self.value(next_event(), 0)
+        next_event()  # document end
+        more = next_event()
+        if not isinstance(more, yaml.StreamEndEvent):
+            self.fault("XL1014", "a second document starts here; a spec is one document", more.start_mark)
+        return root
+
+    def value(self, event: Any, depth: int) -> Value:
+        kind = type(event)
+        mark = event.start_mark
+        if kind is yaml.AliasEvent:
+            return self.alias(event)
+        if event.tag is not None:
+            self.fault("XL1006", f"tag {event.tag!r} is not allowed in a spec", mark, "write the plain value")
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise _error("XL4003", f"the file holds more than {MAX_VALUES:,} values", _span(self.file, mark))
+        if kind is yaml.ScalarEvent:
+            found = self.scalar(event)
+        else:
+            if depth >= MAX_DEPTH:
+                raise SourceError(*self.faults, Diagnostic(
+                    "XL4004", f"nested deeper than {MAX_DEPTH} levels", _span(self.file, mark)))  # fmt: skip
+            if kind is yaml.SequenceStartEvent:
+                found = self.sequence(event, depth + 1)
+            else:
+                found = self.mapping(event, depth + 1)
+        if event.anchor is not None:
+            if event.anchor in self.anchors:
+                self.fault("XL1005", f"anchor &{event.anchor} is defined twice", mark)
+            self.anchors[event.anchor] = found
+        return found
+
+    def alias(self, event: Any) -> Value:
+        known = self.anchors.get(event.anchor)
+        mark = event.start_mark
+        if known is None:
+            self.fault("XL1008", f"alias *{event.anchor} repeats no anchor before it", mark,
+                       width=len(event.anchor) + 1)  # fmt: skip
+            known = Value(None, mark.line, mark.column, mark.index, mark.index)
+        self.count += known.size
+        if self.count > MAX_VALUES:
+            message = f"aliases expand the file to more than {MAX_VALUES:,} values"
+            raise SourceError(*self.faults, Diagnostic("XL4003", message, _span(self.file, mark)))
+        return known
+
+    def scalar(self, event: Any) -> Value:
+        text, start, end = event.value, event.start_mark, event.end_mark
+        style = event.style or ""
+        data: Scalar = text
+        if not style:
+            if not text or text in _NULL:
+                data = None
+            elif text in _BOOL:
+                data = _BOOL[text]
+            elif text[0] in _MAYBE_NUMBER:
+                data = self.number(text, start)
+        return Value(data, start.line, start.column, start.index, end.index, style)
+
+    def number(self, text: str, mark: Any) -> Scalar:
+        if _INT.fullmatch(text):
+            if len(text) > MAX_DIGITS:
+                self.fault("XL4005", f"an integer of {len(text)} characters; at most {MAX_DIGITS} are read", mark,
+                           width=len(text))  # fmt: skip
+                return 0
+            return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+        if _FLOAT.fullmatch(text):
+            return float(text)
+        if _SPECIAL.fullmatch(text):
+            return float(text.lower().replace(".", ""))
+        return text
+
+    def sequence(self, event: Any, depth: int) -> Value:
+        start, size = event.start_mark, 1
+        items: list[Value] = []
+        flow = event.flow_style
+        while not isinstance(event := self.parser.get_event(), yaml.SequenceEndEvent):
+            item = self.value(event, depth)
+            if items and flow and _open(items[-1]):
+                item = self.join(items.pop(), item)
+            items.append(item)
+            size += item.size
+        end = event.end_mark.index if event.end_mark else start.index
+        return Value(items, start.line, start.column, start.index, end, size=size)
+
+    def mapping(self, event: Any, depth: int) -> Value:
+        start, size, style = event.start_mark, 1, event.flow_style
+        found: dict[str, Value] = {}
+        keys: dict[str, tuple[int, int, int]] = {}
+        last = ""
+        get = self.parser.get_event
+        while (kind := type(event := get())) is not yaml.MappingEndEvent:
+            mark = event.start_mark
+            if kind is not yaml.ScalarEvent:
+                self.fault("XL1009", "a key must be plain text", mark)
+                if kind is not yaml.AliasEvent:
+                    self.value(event, depth)
+                self.value(get(), depth)
+                continue
+            name = event.value if event.value.isascii() else unicodedata.normalize("NFKC", event.value)
+            if event.tag is not None or event.anchor is not None:
+                self.fault("XL1006", "a key takes no tag and no anchor", mark, width=len(name))
+            if name == "<<" and not event.style:
+                self.fault("XL1007", "merge keys (<<) are not allowed", mark, "use a block, or params", 2)
+            value = self.value(get(), depth)
+            if style and last and value.data is None and value.start == value.end and _open(found[last]):
+                found[last] = self.join(found[last], Value(name, 0, 0, mark.index, event.end_mark.index))
+                continue
+            width = max(1, event.end_mark.column - mark.column if event.end_mark.line == mark.line else len(name))
+            if name in found:
+                first = keys[name][0] + 1
+                self.fault("XL1005", f"key {name!r} is given twice", mark, f"the first is on line {first}", width)
+                continue
+            found[name], keys[name] = value, (mark.line, mark.column, width)
+            last = name
+            size += value.size
+        return Value(found, start.line, start.column, start.index, event.end_mark.index, keys=keys, size=size)
+
+    def join(self, first: Value, second: Value) -> Value:
+        """Flow scalars that a comma inside parentheses had cut: `{y: softmax(x, axis=1)}` means one text."""
+        text = self.text[first.start : second.end]
+        self.joined = [pair for pair in self.joined if pair[0] != first.start] + [(first.start, second.end)]
+        return Value(text, first.line, first.column, first.start, second.end)
+
+
+def _open(value: Value) -> bool:
+    """Whether a plain scalar stops inside parentheses."""
+    data = value.data
+    return type(data) is str and not value.style and data.count("(") > data.count(")")
+
+
+def _span(file: Path, mark: Any) -> Span:
+    return Span(file, mark.line + 1, mark.column + 1)
