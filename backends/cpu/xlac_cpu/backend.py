@@ -1,0 +1,73 @@
+"""The backend: facts, text, objects and execution for CPUs through LLVM."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xlac_sdk.backend import Backend
+from xlac_sdk.program import Program
+from xlac_sdk.target import Request, Target
+
+if TYPE_CHECKING:
+    from xlac_cpu.executable import CpuExecutable
+
+
+class CpuBackend(Backend):
+    """Any CPU that LLVM has a code generator for; runs what is built for this one."""
+
+    name = "cpu"
+
+    def target(self, request: Request) -> Target:
+        from xlac_cpu import machine
+
+        return machine.target(request)
+
+    def emit(self, program: Program, target: Target) -> dict[str, str]:
+        from xlac_cpu import module
+        from xlac_cpu.machine import Machine
+
+        return module.emit(program, target, Machine.of(target))
+
+    def build(self, sources: Mapping[str, str], folder: Path) -> Path:
+        """A static library of the program's objects, named by what it is made of: one that exists is not made again."""
+        from xlac_cpu import link, objects
+
+        made = folder / f"program-{_digest(sources)}.a"
+        if not made.exists():
+            library = link.archive([objects.object_code(text) for text in sources.values()])
+            folder.mkdir(parents=True, exist_ok=True)
+            part = made.with_suffix(f".{os.getpid()}.part")
+            part.write_bytes(library)
+            part.replace(made)
+        return made
+
+    def load(self, artifact: Path, program: Program, target: Target) -> CpuExecutable:
+        from xlac_cpu.executable import CpuExecutable
+
+        return CpuExecutable(artifact, program, target)
+
+    def asm(self, program: Program, target: Target) -> str:
+        """The program's assembly, for people."""
+        from xlac_cpu import objects
+
+        return "\n".join(objects.assembly(text) for text in self.emit(program, target).values())
+
+    def emit_object(self, program: Program, target: Target) -> bytes:
+        """The program for any machine as a static library of object files."""
+        from xlac_cpu import link, objects
+
+        return link.archive([objects.object_code(text) for text in self.emit(program, target).values()])
+
+
+def _digest(sources: Mapping[str, str]) -> str:
+    """Names the sources and the compiler: text says which CPU it is for."""
+    import llvmlite
+
+    digest = hashlib.sha256(f"{llvmlite.__version__}\n".encode())
+    for name, text in sources.items():
+        digest.update(f"{name} {len(text)}\n{text}".encode())
+    return digest.hexdigest()[:32]

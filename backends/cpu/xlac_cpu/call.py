@@ -1,0 +1,148 @@
+"""The quick way into a program: a C function over NumPy arrays, made by LLVM instead of a C compiler.
+
+It is written once for all programs and driven by a plan, a block of memory that says what each input must
+be and what to allocate. It relies on how CPython (with its lock, 64 bits, not a debug build) and NumPy lay
+out objects; elsewhere there is none, and programs are called through ctypes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import struct
+import sys
+import sysconfig
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from xlac_cpu import link, module, objects
+from xlac_cpu.machine import host
+from xlac_sdk.program import Program
+
+RELEASE = 10_000  # nanoseconds of work from which on others may run Python meanwhile
+
+PLAN = {name: 8 * i for i, name in enumerate(
+    ("inputs", "outputs", "type", "specs", "arena_bytes", "allocate", "arenas", "run", "fixed", "pool", "release", "otherwise")
+)}  # fmt: skip
+SPEC = {"descr": 0, "rank": 8, "extents": 16, "name": 24, "size": 32}
+_FASTCALL_KEYWORDS = 0x80 | 0x02
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+@cache
+def supported() -> bool:
+    """Whether this interpreter lays out its objects as the function expects."""
+    return (
+        sys.implementation.name == "cpython"
+        and struct.calcsize("P") == 8
+        and os.name == "posix"
+        and (3, 11) <= sys.version_info < (3, 15)
+        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and not hasattr(sys, "gettotalrefcount")
+    )
+
+
+_lock = threading.Lock()
+_code: list[tuple[Any, Mapping[str, int]]] = []  # the linked function; kept for the life of the process
+
+
+def _linked() -> Mapping[str, int]:
+    with _lock:
+        if not _code:
+            machine = host()
+            text = module.template("call.ll.j2").render(
+                header=json.dumps(machine.settings, sort_keys=True),
+                triple=machine.triple,
+                plan=PLAN,
+                spec=SPEC,
+            )
+            _code.append(link.load([objects.object_code(text)], ("call", "discard")))
+    return _code[0][1]
+
+
+def _numpy_api() -> tuple[int, int]:
+    """The addresses of NumPy's array type and of PyArray_NewFromDescr."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    core = sys.modules.get("numpy._core") or sys.modules["numpy.core"]
+    table = ctypes.cast(get(core._multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    return int(table[2] or 0), int(table[94] or 0)
+
+
+def function(
+    program: Program, run: int, fixed: int, pool: int, release: bool, keep: object
+) -> Callable[..., Any] | None:
+    """A function from the program's inputs, in order or by name in order, to its output or a tuple of them.
+
+    It returns NotImplemented when an argument is not exactly the dense array that the program takes: whoever
+    calls it knows how to convert and what to say.
+    `keep` lives at least as long as the function: it owns the code and the constants. None where unsupported.
+    """
+    if not supported():
+        return None
+    plan, kept = _plan(program, run, fixed, pool, release)
+    code = _linked()
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    name = ctypes.create_string_buffer(b"xlac.plan")
+    capsule = make(ctypes.addressof(plan), name, None)
+    method = _Method(b"call", code["call"], _FASTCALL_KEYWORDS, b"Runs the compiled model.")
+    owner = _Owner((plan, kept, name, method, keep))
+    weakref.finalize(owner, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code["discard"]), _Pinned(plan))
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    result: Callable[..., Any] = new(ctypes.addressof(method), capsule, owner)
+    return result
+
+
+class _Owner:
+    """What must live as long as a function: Python keeps it as the function's module."""
+
+    def __init__(self, parts: tuple[object, ...]) -> None:
+        self.parts = parts
+
+    def __repr__(self) -> str:
+        return "xlac_cpu"
+
+
+class _Pinned:
+    """Passes a block's address to ctypes and keeps the block."""
+
+    def __init__(self, block: ctypes.Array[ctypes.c_uint64]) -> None:
+        self.block = block
+        self._as_parameter_ = ctypes.addressof(block)
+
+
+def _plan(
+    program: Program, run: int, fixed: int, pool: int, release: bool
+) -> tuple[ctypes.Array[ctypes.c_uint64], list[object]]:
+    """The plan and the Python objects that it points to."""
+    slots = (*program.inputs, *program.outputs)
+    kind, allocate = _numpy_api()
+    words: list[int] = []
+    kept: list[object] = []
+    for slot in slots:
+        descr, name = slot.dtype.numpy, sys.intern(slot.name)
+        extents = (ctypes.c_int64 * max(1, len(slot.shape)))(*slot.shape)
+        words += [id(descr), len(slot.shape), ctypes.addressof(extents), id(name)]
+        kept += [descr, name, extents]
+    specs = (ctypes.c_uint64 * max(1, len(words)))(*words)
+    kept.append(specs)
+    values = {
+        "inputs": len(program.inputs), "outputs": len(program.outputs), "type": kind,
+        "specs": ctypes.addressof(specs), "arena_bytes": program.arena_bytes, "allocate": allocate, "arenas": 0,
+        "run": run, "fixed": fixed, "pool": pool, "release": int(release), "otherwise": id(NotImplemented),
+    }  # fmt: skip
+    return (ctypes.c_uint64 * len(PLAN))(*(values[name] for name in PLAN)), kept

@@ -1,0 +1,305 @@
+"""The function that runs a program: launches, copies and host control flow as straight LLVM code.
+
+`run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the inputs' and then the outputs' addresses,
+`fixed` to those of constants and the state block, `pool` to the threads' pool or is null. A parallel
+kernel is split into chunks that the pool's threads claim, when its work pays for waking them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xlac_cpu import layout
+from xlac_cpu.spelling import memory
+from xlac_cpu.writer import Writer
+from xlac_sdk.build import bounds
+from xlac_sdk.kernel import Apply, Const, Expr, Kernel, Var
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Step, While
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+P = Primitive
+SEGMENT = 128  # steps in one function: LLVM's time grows faster than a function's length
+CHUNKS = 4  # for each thread, so that a busy core delays only what it took
+WORTH = 5_000  # nanoseconds of work below which a second thread does not pay
+_FLOPS_PER_NS, _BYTES_PER_NS = 20, 10  # a modest core
+
+
+def nanoseconds(kernel: Kernel) -> float:
+    """About how long a kernel takes on one thread."""
+    return max(kernel.work.flops / _FLOPS_PER_NS, kernel.work.bytes / _BYTES_PER_NS)
+
+
+def estimate(steps: tuple[Step, ...]) -> float:
+    """About how long steps take, in nanoseconds; loops of unknown length count as long."""
+    total = 0.0
+    for step in steps:
+        match step:
+            case Launch(kernel=kernel):
+                total += nanoseconds(kernel)
+            case Copy(count=count, target=target):
+                total += count * target.slot.dtype.nbytes / _BYTES_PER_NS
+            case Repeat(count=count, body=body):
+                total += count * estimate(body)
+            case While():
+                total += 1e9
+            case Branch(branches=branches):
+                total += max((estimate(branch) for branch in branches), default=0.0)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a launch is divided: chunks of `size` counter values from `start` to `stop`."""
+
+    start: int
+    stop: int
+    size: int
+    chunks: int
+
+
+def split(launch: Launch, threads: int) -> Split | None:
+    """The division of a parallel kernel, one chunk when it does not pay; None for a serial kernel."""
+    kernel = launch.kernel
+    loop = kernel.parallel
+    if loop is None:
+        return None
+    sizes = {var.name: size for var, size in zip(kernel.sizes, launch.sizes, strict=True)}
+    start, stop = known(loop.start, sizes), known(loop.stop, sizes)
+    trips = max(0, -(-(stop - start) // loop.step))
+    most = min(trips // max(1, loop.grain), threads * CHUNKS)
+    work = nanoseconds(kernel)
+    if threads < 2 or most < 2 or (work and work < WORTH):
+        return Split(start, stop, max(1, stop - start), 1)
+    each = -(-trips // most)
+    return Split(start, stop, each * loop.step, -(-trips // each))
+
+
+def known(node: Expr, sizes: dict[str, int]) -> int:
+    """The value of a scalar index over the kernel's sizes."""
+    match node:
+        case Const(value=value):
+            return int(value)
+        case Var(name=name) if name in sizes:
+            return sizes[name]
+        case Apply(primitive=primitive, operands=(a, b)):
+            i, k = known(a, sizes), known(b, sizes)
+            match primitive:
+                case P.ADD:
+                    return i + k
+                case P.SUB:
+                    return i - k
+                case P.MUL:
+                    return i * k
+                case P.DIV:
+                    return abs(i) // abs(k) * (1 if (i < 0) == (k < 0) else -1)
+                case P.MIN:
+                    return min(i, k)
+                case P.MAX:
+                    return max(i, k)
+    low, high = bounds(node)
+    if low is not None and low == high:
+        return low
+    raise UnsupportedError(Diagnostic("XL5105", "the range of a parallel loop is not known before it runs"))
+
+
+class Driver:
+    """Writes the functions that run steps."""
+
+    def __init__(
+        self, program: Program, symbols: dict[Kernel, str], threads: int, declarations: dict[str, None]
+    ) -> None:
+        self.program, self.symbols, self.threads = program, symbols, threads
+        self.places = layout.places(program)
+        self.state = len(layout.fixed(program))
+        self.declarations = declarations
+        self.functions: list[str] = []
+        self.forks: dict[str, int] = {}  # kernels that the pool runs, and how many words their frame has
+        self.called: dict[str, str] = {}
+
+    def write(self) -> list[str]:
+        """The text of every function; the last is `run`."""
+        self._function("run", "", self.program.steps, ())
+        return self.functions
+
+    def _function(self, name: str, linkage: str, steps: tuple[Step, ...], counters: tuple[str, ...]) -> None:
+        body = _Body(self, {counter: f"%c{i}" for i, counter in enumerate(counters)})
+        body.steps(steps)
+        extra = "".join(f", i64 %c{i}" for i in range(len(counters)))
+        self.functions.append(
+            f"define {linkage}void @{name}(ptr noalias readonly %io, ptr noalias readonly %fixed, ptr %arena, ptr %pool{extra}) #0 {{\n"
+            + body.w.text()
+        )
+
+    def segment(self, steps: tuple[Step, ...], counters: tuple[str, ...]) -> str:
+        """A run of steps as a function of its own."""
+        name = f"segment_{len(self.functions)}"
+        self.functions.append("")  # holds the number while nested segments are written
+        at = len(self.functions) - 1
+        self._function(name, "internal ", steps, counters)
+        self.functions[at] = self.functions.pop()
+        return name
+
+
+class _Body:
+    """The steps of one function."""
+
+    def __init__(self, driver: Driver, counters: dict[str, str]) -> None:
+        self.driver, self.counters = driver, counters
+        self.w = Writer(driver.declarations)
+        self.frame: tuple[str, int] | None = None
+
+    def steps(self, steps: tuple[Step, ...]) -> None:
+        if len(steps) > SEGMENT:
+            for at in range(0, len(steps), SEGMENT):
+                name = self.driver.segment(steps[at : at + SEGMENT], tuple(self.counters))
+                extra = "".join(f", i64 {text}" for text in self.counters.values())
+                self.w.do(f"call void @{name}(ptr %io, ptr %fixed, ptr %arena, ptr %pool{extra})")
+            return
+        for step in steps:
+            self.step(step)
+
+    def step(self, step: Step) -> None:
+        w = self.w
+        match step:
+            case Launch():
+                self.launch(step)
+            case Copy(target=target, source=source, count=count):
+                nbytes = count * target.slot.dtype.nbytes
+                if nbytes:
+                    w.declare("void", "llvm.memcpy.p0.p0.i64", "ptr", "ptr", "i64", "i1")
+                    to, start = self.pointer(target), self.pointer(source)
+                    w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {nbytes}, i1 false)")
+            case Repeat(counter=counter, count=count, body=body):
+                if count > 0:
+                    with w.loop("0", str(count), 1, certain=True) as text:
+                        before = self.counters
+                        self.counters = {**before, counter: text}
+                        self.steps(body)
+                        self.counters = before
+            case While(condition=condition, flag=flag, body=body):
+                self.repeat_while(condition, flag, body)
+            case Branch(index=index, branches=branches):
+                self.branch(index, branches)
+            case Call(name=name):
+                raise UnsupportedError(Diagnostic("XL5104", f"the cpu backend does not claim '{name}'"))
+
+    def repeat_while(self, condition: tuple[Step, ...], flag: Argument, body: tuple[Step, ...]) -> None:
+        w = self.w
+        test, go, out = w.name("test"), w.name("body"), w.name("done")
+        w.do(f"br label %{test}")
+        w.label(test)
+        with w.scope():
+            self.steps(condition)
+            value = w.fresh(f"load i8, ptr {self.pointer(flag)}, align 1")
+            w.do(f"br i1 {w.fresh(f'icmp ne i8 {value}, 0')}, label %{go}, label %{out}")
+            w.label(go)
+            self.steps(body)
+        w.do(f"br label %{test}")
+        w.label(out)
+
+    def branch(self, index: Argument, branches: tuple[tuple[Step, ...], ...]) -> None:
+        w = self.w
+        kind = memory(index.slot.dtype)
+        value = w.fresh(f"load {kind}, ptr {self.pointer(index)}, align {index.slot.dtype.nbytes}")
+        labels, out = [w.name("case") for _ in branches], w.name("end")
+        cases = " ".join(f"{kind} {i}, label %{label}" for i, label in enumerate(labels))
+        w.do(f"switch {kind} {value}, label %{labels[-1]} [ {cases} ]")
+        for label, steps in zip(labels, branches, strict=True):
+            w.label(label)
+            with w.scope():
+                self.steps(steps)
+            w.do(f"br label %{out}")
+        w.label(out)
+
+    def launch(self, step: Launch) -> None:
+        w, kernel = self.w, step.kernel
+        symbol = self.driver.symbols[kernel]
+        pointers = [self.pointer(argument) for argument in step.arguments]
+        given = [f"ptr {p}" for p in pointers] + [f"i64 {size}" for size in step.sizes]
+        kinds = ["ptr"] * len(pointers) + ["i64"] * len(step.sizes)
+        division = split(step, self.driver.threads) if self.driver.threads > 1 else None
+        if division is not None:
+            kinds += ["i64", "i64"]
+        self.driver.called.setdefault(symbol, ", ".join(kinds))
+        if division is None:
+            w.do(f"call void @{symbol}({', '.join(given)})")
+            return
+        whole = ", ".join([*given, f"i64 {division.start}", f"i64 {division.stop}"])
+        if division.chunks == 1:
+            if division.stop > division.start:
+                w.do(f"call void @{symbol}({whole})")
+            return
+        self.driver.forks.setdefault(symbol, len(pointers))
+        words = [*(f"ptr {p}" for p in pointers), *(f"i64 {n}" for n in step.sizes)]
+        words += [f"i64 {n}" for n in (division.start, division.stop, division.size)]
+        alone, together, out = w.name("alone"), w.name("together"), w.name("end")
+        w.do(f"br i1 {w.op('icmp eq ptr %pool, null')}, label %{alone}, label %{together}")
+        w.label(alone)
+        w.do(f"call void @{symbol}({whole})")
+        w.do(f"br label %{out}")
+        w.label(together)
+        with w.scope():
+            frame = self.frame_of(len(words))
+            for i, word in enumerate(words):
+                w.do(f"store {word}, ptr {w.op(f'getelementptr i64, ptr {frame}, i64 {i}')}")
+            fork = w.fresh("load ptr, ptr %pool")
+            w.do(f"call void {fork}(ptr %pool, ptr @{symbol}.chunk, ptr {frame}, i64 {division.chunks})")
+        w.do(f"br label %{out}")
+        w.label(out)
+
+    def frame_of(self, words: int) -> str:
+        """The stack cells that hold a parallel launch's arguments; one stretch serves a whole function."""
+        name, most = self.frame or ("%frame", 0)
+        self.frame = (name, max(most, words))
+        self.w.entry[:] = [line for line in self.w.entry if not line.startswith("  %frame = ")]
+        self.w.entry.append(f"  %frame = alloca [{self.frame[1]} x i64], align 8")
+        return name
+
+    def pointer(self, argument: Argument) -> str:
+        """The address that an argument stands for."""
+        w, slot = self.w, argument.slot
+        base, at = self.driver.places[slot]
+        match base:
+            case "arena":
+                pointer = w.op(f"getelementptr i8, ptr %arena, i64 {at}") if at else "%arena"
+            case "state":
+                block = self.entry_load("fixed", self.driver.state)
+                pointer = w.op(f"getelementptr i8, ptr {block}, i64 {at}")
+            case _:
+                pointer = self.entry_load(base, at)
+        kind = memory(slot.dtype)
+        if argument.offset:
+            pointer = w.op(f"getelementptr {kind}, ptr {pointer}, i64 {argument.offset}")
+        for counter, stride in argument.strides:
+            moved = w.op(f"mul i64 {self.counters[counter]}, {stride}")
+            pointer = w.op(f"getelementptr {kind}, ptr {pointer}, i64 {moved}")
+        return pointer
+
+    def entry_load(self, table: str, at: int) -> str:
+        address = self.w.op(f"getelementptr ptr, ptr %{table}, i64 {at}")
+        return self.w.op(f"load ptr, ptr {address}, !invariant.load !0")
+
+
+def chunk(symbol: str, pointers: int, sizes: int) -> str:
+    """The function that the pool calls for one chunk of a parallel kernel."""
+    lines, given = [], []
+    for i in range(pointers + sizes + 3):
+        kind = "ptr" if i < pointers else "i64"
+        lines += [f"  %a{i} = getelementptr i64, ptr %frame, i64 {i}", f"  %w{i} = load {kind}, ptr %a{i}"]
+        given.append(f"{kind} %w{i}")
+    start, stop, size = (f"%w{pointers + sizes + k}" for k in range(3))
+    lines += [
+        f"  %before = mul i64 %chunk, {size}",
+        f"  %begin = add i64 {start}, %before",
+        f"  %after = add i64 %begin, {size}",
+        f"  %short = icmp slt i64 %after, {stop}",
+        f"  %end = select i1 %short, i64 %after, i64 {stop}",
+        f"  call void @{symbol}({', '.join([*given[:-3], 'i64 %begin', 'i64 %end'])})",
+        "  ret void",
+    ]
+    return (
+        f"define internal void @{symbol}.chunk(ptr %frame, i64 %chunk) #0 {{\nentry:\n"
+        + "\n".join(lines)
+        + "\n}"
+    )

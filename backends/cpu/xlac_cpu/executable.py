@@ -1,0 +1,90 @@
+"""A loaded program: its code, its constants in place, and the ways to call it."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac_cpu import call, driver, layout, link, pool
+from xlac_cpu.machine import Machine, host
+from xlac_sdk.backend import Array
+from xlac_sdk.program import Program
+from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.target import Target
+
+PLACED = 1 << 20  # bytes up to which a constant is copied to get a cache line's alignment
+
+
+class CpuExecutable:
+    """Callable from several threads at once; calls of a program that keeps state take turns."""
+
+    def __init__(self, artifact: Path, program: Program, target: Target) -> None:
+        machine = Machine.of(target)
+        if machine.arch != host().arch:
+            problem = f"a program for {machine.triple} cannot run on {host().triple}"
+            raise UnsupportedError(Diagnostic("XL5109", problem))
+        self.program = program
+        self._code, addresses = link.load(link.members(artifact.read_bytes()), ("run",))
+        self._constants = [_placed(program.constants[slot.symbol]) for slot in layout.fixed(program)]
+        self._state = _aligned(program.state_bytes)
+        self._state[:] = 0
+        kept = [*self._constants, self._state]
+        self._fixed = (ctypes.c_void_p * len(kept))(*(_address(array) for array in kept))
+        self._pool = pool.of(target.threads) if target.threads > 1 else 0
+        self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(addresses["run"])
+        self._turn = threading.Lock() if program.state_bytes else None
+        self._arenas: list[Array] = []
+        self.fast: Callable[..., Any] | None = None
+        if self._turn is None:
+            long = driver.estimate(program.steps) > call.RELEASE
+            self.fast = call.function(
+                program, addresses["run"], ctypes.addressof(self._fixed), self._pool, long, self
+            )
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Reads `inputs`, writes `outputs`: C-contiguous arrays by name, of their slots' types and shapes."""
+        arrays = [inputs[slot.name] for slot in self.program.inputs]
+        arrays = [array if _address(array) % slot.dtype.nbytes == 0 else array.copy()
+                  for array, slot in zip(arrays, self.program.inputs, strict=True)]  # fmt: skip
+        arrays += [outputs[slot.name] for slot in self.program.outputs]
+        table = (ctypes.c_void_p * len(arrays))(*map(_address, arrays))
+        if self._turn is None:
+            self._call(table)
+            return
+        with self._turn:
+            self._call(table)
+
+    def _call(self, table: ctypes.Array[ctypes.c_void_p]) -> None:
+        try:
+            arena = self._arenas.pop()
+        except IndexError:
+            arena = _aligned(self.program.arena_bytes)
+        self._run(table, self._fixed, _address(arena), self._pool)
+        self._arenas.append(arena)
+
+
+def _aligned(nbytes: int) -> Array:
+    """Bytes that start on a cache line, their contents undefined."""
+    block = np.empty(nbytes + layout.ALIGNMENT, np.uint8)
+    at = -_address(block) % layout.ALIGNMENT
+    return block[at : at + nbytes]
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _placed(array: Array) -> Array:
+    """A constant where kernels can read it: where it is, unless it is small or ill-placed."""
+    array = np.ascontiguousarray(array)
+    at = _address(array)
+    if at % layout.ALIGNMENT == 0 or (array.nbytes > PLACED and at % array.dtype.itemsize == 0):
+        return array
+    copy = _aligned(array.nbytes)
+    copy[:] = array.reshape(-1).view(np.uint8)
+    return copy.view(array.dtype).reshape(array.shape)

@@ -1,0 +1,57 @@
+"""The tables of pointers through which a program is called, derived alike by emitter and loader."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from xlac_sdk.kernel import Kernel
+from xlac_sdk.program import Argument, Launch, Program, Role, Slot, walk
+
+ALIGNMENT = 64  # of the arena, the state block and constants that had to be copied
+
+
+def fixed(program: Program) -> tuple[Slot, ...]:
+    """Slots whose addresses do not change between calls; the state block's address follows them."""
+    return tuple(slot for slot in program.slots if slot.role is Role.CONSTANT)
+
+
+def places(program: Program) -> dict[Slot, tuple[str, int]]:
+    """Each slot's base (`io`, `fixed` or `arena`) and what to add: an index into a table, or bytes."""
+    found: dict[Slot, tuple[str, int]] = {}
+    for i, slot in enumerate((*program.inputs, *program.outputs)):
+        found.setdefault(slot, ("io", i))
+    constants = fixed(program)
+    for i, slot in enumerate(constants):
+        found[slot] = ("fixed", i)
+    for slot in program.slots:
+        if slot.role is Role.TEMPORARY:
+            found[slot] = ("arena", slot.offset)
+        elif slot.role is Role.STATE:
+            found[slot] = ("state", slot.offset)
+    return found
+
+
+def alignments(program: Program) -> dict[Kernel, tuple[int, ...]]:
+    """Bytes that divide the address of each parameter in every launch.
+
+    The caller's arrays and mapped weights promise only that of one element; the arena is ours.
+    """
+    found: dict[Kernel, list[int]] = {}
+    for step in walk(program.steps):
+        if not isinstance(step, Launch):
+            continue
+        aligns = found.setdefault(step.kernel, [ALIGNMENT] * len(step.arguments))
+        for i, argument in enumerate(step.arguments):
+            aligns[i] = gcd(aligns[i], known_alignment(argument))
+    return {kernel: tuple(aligns) for kernel, aligns in found.items()}
+
+
+def known_alignment(argument: Argument) -> int:
+    slot = argument.slot
+    size = slot.dtype.nbytes
+    if slot.role not in (Role.TEMPORARY, Role.STATE):
+        return size
+    known = gcd(ALIGNMENT, slot.offset, argument.offset * size)
+    for _, stride in argument.strides:
+        known = gcd(known, stride * size)
+    return known

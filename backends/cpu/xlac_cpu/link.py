@@ -1,0 +1,67 @@
+"""Puts objects into this process: one linker for all programs, one library for each."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from xlac_cpu.machine import host
+from xlac_cpu.objects import code_generator
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+_lock = threading.Lock()
+_numbers = count()
+_linker: list[Any] = []  # the one linker, made at first use and kept: code of running threads lives in it
+
+
+def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[str, int]]:
+    """Links objects and gives the addresses of exports; the code lives as long as the first result."""
+    import llvmlite.binding as llvm
+
+    library = llvm.JITLibraryBuilder().add_current_process()
+    for image in objects:
+        library.add_object_img(image)
+    for name in exports:
+        library.export_symbol(name)
+    with _lock:
+        if not _linker:
+            _linker.append(llvm.create_lljit_compiler(code_generator(host()), use_jit_link=True))
+        tracker = library.link(_linker[0], f"xlac{next(_numbers)}")
+    return tracker, {name: tracker[name] for name in exports}
+
+
+# ---- an artefact: the objects of a program in one file, as `ar` keeps them ------------------------
+
+_MAGIC = b"!<arch>\n"
+
+
+def archive(objects: list[bytes]) -> bytes:
+    """Objects as a static library. Without times, owners or paths: equal objects, equal bytes."""
+    parts = [_MAGIC]
+    for i, image in enumerate(objects):
+        name = f"{i}.o/".ljust(16)
+        parts.append(f"{name}{0:<12}{0:<6}{0:<6}{0o644:<8o}{len(image):<10}`\n".encode())
+        parts.append(image + b"\n" * (len(image) % 2))
+    return b"".join(parts)
+
+
+def members(data: bytes) -> list[bytes]:
+    """The objects of a static library written by `archive`."""
+    found, at = [], len(_MAGIC)
+    try:
+        if not data.startswith(_MAGIC):
+            raise ValueError
+        while at < len(data):
+            header = struct.unpack_from("60s", data, at)[0]
+            size = int(header[48:58])
+            if header[58:] != b"`\n" or at + 60 + size > len(data):
+                raise ValueError
+            found.append(data[at + 60 : at + 60 + size])
+            at += 60 + size + size % 2
+    except (ValueError, struct.error):
+        problem = "the compiled program is damaged: not a whole library of objects"
+        raise UnsupportedError(Diagnostic("XL5108", problem, hint="build it again")) from None
+    return found

@@ -1,0 +1,209 @@
+"""What is known of the machine compiled for, and how it is found out.
+
+The host's features come from LLVM. Any other CPU is asked by compiling a few instructions for it in a
+process of its own and reading the assembly: no table of CPUs to keep, and LLVM may abort without harm.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from xlac_cpu.arithmetic import NATIVE
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+from xlac_sdk.target import Request, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A CPU as LLVM names it, and what of it changes the text we write."""
+
+    triple: str
+    cpu: str
+    features: str = ""
+    vector_bytes: int = 0
+    half: bool = False  # converts f16 in hardware
+    fma: bool = False
+    masked: bool = False
+    gathers: bool = False
+    size: bool = False
+
+    @property
+    def arch(self) -> str:
+        return self.triple.partition("-")[0]
+
+    @property
+    def is_x86(self) -> bool:
+        return self.arch in ("x86_64", "i386", "i486", "i586", "i686")
+
+    @property
+    def fence(self) -> str:
+        """The intrinsic that orders streaming stores."""
+        return "llvm.x86.sse.sfence" if self.is_x86 and self.vector_bytes else ""
+
+    @property
+    def pointer_bits(self) -> int:
+        wide = ("64", "alpha", "s390x", "sparcv9", "nvptx64")
+        return 64 if any(word in self.arch for word in wide) and not self.arch.endswith("_32") else 32
+
+    @property
+    def registers(self) -> int:
+        if self.is_x86:
+            return 32 if self.vector_bytes == 64 else 16 if self.arch == "x86_64" else 8
+        return 32 if self.pointer_bits == 64 else 16
+
+    @property
+    def attributes(self) -> str:
+        """Of every function."""
+        bits = max(128, 8 * self.vector_bytes)
+        widths = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"' if self.is_x86 else ""
+        return " ".join(
+            word
+            for word in (
+                "nounwind",
+                "minsize optsize" if self.size else "",
+                '"no-trapping-math"="true"',
+                widths,
+            )
+            if word
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def of(target: Target) -> Machine:
+        """The machine that a Target made here describes."""
+        return Machine(**json.loads(target.facts))
+
+
+def target(request: Request) -> Target:
+    """The Target for a request; raises SourceError for a triple or CPU that LLVM does not know."""
+    found = (
+        _native(request.size) if not (request.cpu or request.triple or request.features) else _asked(request)
+    )
+    own = found.triple == host().triple and not request.cpu
+    l1, l2, l3 = caches() if own else (32 << 10, 512 << 10, 8 << 20)
+    absent = set() if found.fma else {Primitive.FMA}
+    return Target(
+        name="cpu",
+        vector_bytes=found.vector_bytes,
+        vector_registers=found.registers,
+        masked=found.masked,
+        gathers=found.gathers,
+        fma=found.fma,
+        threads=max(1, request.threads),
+        l1_bytes=l1,
+        l2_bytes=l2,
+        l3_bytes=l3,
+        pointer_bits=found.pointer_bits,
+        primitives=NATIVE - absent,
+        size=request.size,
+        facts=json.dumps(found.settings, sort_keys=True),
+    )
+
+
+@cache
+def host() -> Machine:
+    """This computer."""
+    import llvmlite.binding as llvm
+
+    flags = llvm.get_host_cpu_features()
+    features = ",".join(sorted(("+" if on else "-") + name for name, on in flags.items()))
+    triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
+    arch = triple.partition("-")[0]
+    if arch not in ("x86_64", "i686"):
+        simd = arch in ("aarch64", "arm64")
+        return Machine(triple, cpu, features, 16 if simd else 0, half=simd, fma=simd)
+    wide = all(flags.get(f"avx512{part}") for part in ("f", "bw", "dq", "vl"))
+    width = 64 if wide else 32 if flags.get("avx2") else 16
+    return Machine(triple, cpu, features, width, bool(flags.get("f16c")), bool(flags.get("fma")), wide, wide)
+
+
+def _native(size: bool) -> Machine:
+    found = host()
+    return Machine(**{**asdict(found), "size": size})
+
+
+def _asked(request: Request) -> Machine:
+    triple = request.triple or host().triple
+    cpu = host().cpu if request.cpu == "native" else request.cpu
+    if not cpu and triple == host().triple:
+        cpu = host().cpu
+    answer = probe(triple, cpu, request.features)
+    if "triple" in answer:
+        close = get_close_matches(triple, TRIPLES, n=1, cutoff=0.5)
+        hint = f"did you mean '{close[0]}'?" if close else f"for example {TRIPLES[0]}; four parts are surest"
+        raise SourceError(
+            Diagnostic("XL5102", f"LLVM has no code generator for the triple '{triple}'", hint=hint)
+        )
+    if cpu and cpu not in answer["cpus"]:
+        close = get_close_matches(cpu, answer["cpus"], n=1)
+        some = ", ".join(answer["cpus"][:8])
+        hint = f"did you mean '{close[0]}'?" if close else f"known for {triple}: {some}, …"
+        raise SourceError(Diagnostic("XL5101", f"unknown CPU '{cpu}'", hint=hint))
+    facts = {name: answer[name] for name in ("vector_bytes", "half", "fma", "masked", "gathers")}
+    return Machine(triple, cpu, request.features, **facts, size=request.size)
+
+
+TRIPLES = (
+    "x86_64-unknown-linux-gnu", "i686-unknown-linux-gnu", "aarch64-unknown-linux-gnu",
+    "armv7-unknown-linux-gnueabihf", "thumbv7em-unknown-none-eabihf", "riscv64-unknown-linux-gnu",
+    "riscv32-unknown-none-elf", "wasm32-unknown-unknown", "aarch64-apple-darwin", "x86_64-apple-darwin",
+    "x86_64-pc-windows-msvc", "powerpc64le-unknown-linux-gnu", "s390x-unknown-linux-gnu",
+)  # fmt: skip
+
+
+@cache
+def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
+    """What `xlac_cpu.worker` finds out about a CPU; `{"triple": …}` when LLVM does not know the triple."""
+    return dict(json.loads(ask({"do": "probe", "triple": triple, "cpu": cpu, "features": features})))
+
+
+def ask(question: dict[str, Any]) -> bytes:
+    """Has a process of its own do something with LLVM that might end it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "xlac_cpu.worker"],
+        input=json.dumps(question).encode(),
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [
+            f"it ended with {done.returncode}"
+        ]
+        reason = next((line for line in lines if "LLVM ERROR" in line), lines[-1])
+        raise UnsupportedError(
+            Diagnostic("XL5107", f"LLVM cannot compile this for {question['triple']}: {reason}")
+        )
+    return done.stdout
+
+
+@cache
+def caches() -> tuple[int, int, int]:
+    """Bytes of the first, second and third data cache of this computer, or modest guesses."""
+    found: dict[int, int] = {}
+    for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = ((entry / name).read_text().strip() for name in ("level", "type", "size"))
+            if kind != "Instruction":
+                found[int(level)] = int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(size[-1], 0)
+        except (OSError, ValueError):
+            continue
+    if platform.system() == "Darwin" and not found:
+        for number, name in ((1, "hw.l1dcachesize"), (2, "hw.l2cachesize"), (3, "hw.l3cachesize")):
+            told = subprocess.run(
+                ["sysctl", "-n", name], capture_output=True, text=True, check=False
+            ).stdout.strip()
+            if told.isdigit() and int(told):
+                found[number] = int(told)
+    return found.get(1, 32 << 10), found.get(2, 512 << 10), found.get(3, found.get(2, 8 << 20))

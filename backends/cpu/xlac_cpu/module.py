@@ -1,0 +1,86 @@
+"""A program as LLVM IR files: kernels in modules of bounded size, and the driver."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING
+
+from xlac_cpu import driver, function, layout
+from xlac_cpu.function import Style, Text
+from xlac_cpu.machine import Machine
+from xlac_sdk.kernel import Kernel
+from xlac_sdk.legalize import legalize
+from xlac_sdk.program import Program
+from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+KERNELS = 32  # in one module
+LETTERS = 400_000  # of kernel text in one module
+
+
+@cache
+def template(name: str) -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("xlac_cpu"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    return environment.get_template(name)
+
+
+def emit(program: Program, target: Target, machine: Machine) -> dict[str, str]:
+    """The program's modules by file name; `program.ll` holds `run`. Equal kernels are written once."""
+    style = Style(machine.half, target.threads > 1, machine.fence)
+    aligns = layout.alignments(program)
+    symbols: dict[Kernel, str] = {}
+    written: dict[Text, str] = {}
+    groups: list[_Group] = [_Group()]
+    for kernel in program.kernels:
+        needed: dict[str, None] = {}
+        text = function.write(legalize(kernel, target), aligns[kernel], style, needed)
+        symbol = written.get(text)
+        if symbol is None:
+            symbol = written[text] = f"k{len(written)}_{kernel.name}"
+            if len(groups[-1].functions) >= KERNELS or groups[-1].size + len(text.body) > LETTERS:
+                groups.append(_Group())
+            groups[-1].add(symbol, text, needed)
+        symbols[kernel] = symbol
+    group = groups[-1]
+    main = driver.Driver(program, symbols, target.threads, group.declarations)
+    functions = main.write()
+    counts = {symbols[k]: len(k.sizes) for k in symbols}
+    functions += [driver.chunk(symbol, pointers, counts[symbol]) for symbol, pointers in main.forks.items()]
+    outside = [(symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions]
+    sources = {f"kernels_{i}.ll": _render(machine, g, [], []) for i, g in enumerate(groups[:-1])}
+    return {"program.ll": _render(machine, group, functions, outside), **sources}
+
+
+class _Group:
+    """Kernels that share a module."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, str] = {}
+        self.declarations: dict[str, None] = {}
+        self.size = 0
+
+    def add(self, symbol: str, text: Text, needed: dict[str, None]) -> None:
+        self.functions[symbol] = f"define hidden void @{symbol}({text.parameters}) #0 {{\n{text.body}"
+        self.declarations.update(needed)
+        self.size += len(text.body)
+
+
+def _render(machine: Machine, group: _Group, functions: list[str], outside: list[tuple[str, str]]) -> str:
+    return template("module.ll.j2").render(
+        header=json.dumps(machine.settings, sort_keys=True),
+        triple=machine.triple,
+        declarations=list(group.declarations),
+        outside=outside,
+        functions=[*group.functions.values(), *functions],
+        attributes=machine.attributes,
+    )

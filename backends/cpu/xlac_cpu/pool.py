@@ -1,0 +1,94 @@
+"""Pools of threads for parallel kernels: one for each thread count, shared by all programs, never ended.
+
+The pool is LLVM text like everything else; its threads sleep in the kernel of the operating system when
+idle, end with the process, and are made again, when needed, in a process that was forked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from typing import Any
+
+from xlac_cpu import link, module, objects
+from xlac_cpu.machine import Machine, host
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+SIZE = 640
+SPIN = 4000  # polls before a thread goes to sleep: some tens of microseconds
+MOST = 255  # threads: the count of those inside a job has eight bits
+
+_FUTEX = {
+    "x86_64": 202,
+    "aarch64": 98,
+    "riscv64": 98,
+    "riscv32": 422,
+    "armv7": 240,
+    "armv6": 240,
+    "i686": 240,
+}
+_lock = threading.Lock()
+_code: list[Any] = []  # the linked code; kept, because the threads run it
+_pools: dict[int, ctypes.Array[ctypes.c_char]] = {}
+
+
+def text(machine: Machine) -> str:
+    """The pool's module. Linux threads sleep on a futex, others on a condition variable."""
+    linux = "linux" in machine.triple
+    arm = machine.arch in ("aarch64", "arm64") or machine.arch.startswith(("armv7", "armv8", "thumbv7"))
+    pause = "llvm.x86.sse2.pause" if machine.is_x86 else ""
+    if arm:
+        pause = "llvm.aarch64.hint" if machine.pointer_bits == 64 else "llvm.arm.hint"
+    return module.template("pool.ll.j2").render(
+        header=json.dumps(machine.settings, sort_keys=True),
+        triple=machine.triple,
+        futex=_FUTEX.get(machine.arch, 0) if linux else 0,
+        pause=pause,
+        hint=arm,
+        bits=machine.pointer_bits,
+        sig_setmask=2 if linux else 3,
+        attributes=machine.attributes,
+    )
+
+
+def of(threads: int) -> int:
+    """The address of the pool of so many threads, the caller counted."""
+    if os.name != "posix":
+        return 0
+    if threads > MOST:
+        raise UnsupportedError(
+            Diagnostic("XL5110", f"{threads} threads are more than the {MOST} a pool can have")
+        )
+    with _lock:
+        if not _code:
+            image = objects.object_code(text(host()))
+            _code.append(link.load([image], ("fork",)))
+            os.register_at_fork(after_in_child=_forked)
+        block = _pools.get(threads)
+        if block is None:
+            block = _pools[threads] = ctypes.create_string_buffer(SIZE + 64)
+            _reset(block, threads)
+        return _start(block)
+
+
+def _start(block: ctypes.Array[ctypes.c_char]) -> int:
+    """Where the pool is: the first cache line of its block."""
+    address = ctypes.addressof(block)
+    return address + -address % 64
+
+
+def _reset(block: ctypes.Array[ctypes.c_char], threads: int) -> None:
+    ctypes.memset(_start(block), 0, SIZE)
+    ctypes.c_void_p.from_address(_start(block)).value = _code[0][1]["fork"]
+    ctypes.c_int32.from_address(_start(block) + 8).value = threads
+    ctypes.c_int32.from_address(_start(block) + 12).value = SPIN
+
+
+def _forked() -> None:
+    """The child has none of the threads, and must not believe that one is in the middle of a job."""
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it
+    for threads, block in _pools.items():
+        _reset(block, threads)

@@ -1,0 +1,107 @@
+"""Collects the instructions of one function: names, blocks, and the values already computed.
+
+A pure instruction that was written before in a block that dominates this one is not written again, so
+shared index arithmetic costs its text once and LLVM needs no pass for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Writer:
+    """The body of a function being written."""
+
+    def __init__(self, declarations: dict[str, None]) -> None:
+        self.lines: list[str] = []
+        self.entry: list[str] = []  # allocas: they belong at the function's start
+        self.block = "entry"
+        self.declarations = declarations
+        self._count = 0
+        self._known: dict[str, str] = {}
+        self._trail: list[str] = []
+
+    def op(self, text: str) -> str:
+        """The name of a pure instruction's result."""
+        name = self._known.get(text)
+        if name is None:
+            self._count += 1
+            name = f"%t{self._count}"
+            self.lines.append(f"  {name} = {text}")
+            self._known[text] = name
+            self._trail.append(text)
+        return name
+
+    def fresh(self, text: str) -> str:
+        """The name of the result of an instruction that reads or writes memory."""
+        self._count += 1
+        name = f"%t{self._count}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """An instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    def name(self, hint: str) -> str:
+        """A label or local name not used before."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self.block = name
+
+    def stack(self, kind: str, align: int = 0) -> str:
+        """A stack cell, made at the function's start."""
+        self._count += 1
+        name = f"%s{self._count}"
+        self.entry.append(f"  {name} = alloca {kind}" + (f", align {align}" if align else ""))
+        return name
+
+    def declare(self, result: str, name: str, *operands: str) -> str:
+        """Notes that an outside function is used; returns its name."""
+        self.declarations.setdefault(f"declare {result} @{name}({', '.join(operands)})")
+        return name
+
+    def intrinsic(self, name: str, result: str, *operands: tuple[str, str], flags: str = "") -> str:
+        """A call of a pure function with (type, value) operands."""
+        self.declare(result, name, *(kind for kind, _ in operands))
+        given = ", ".join(f"{kind} {value}" for kind, value in operands)
+        return self.op(f"call {flags}{result} @{name}({given})")
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed inside is forgotten afterwards: code that follows may not have come through it."""
+        mark = len(self._trail)
+        yield
+        for text in self._trail[mark:]:
+            del self._known[text]
+        del self._trail[mark:]
+
+    @contextmanager
+    def loop(
+        self, start: str, stop: str, step: int, kind: str = "i64", order: str = "s", certain: bool = False
+    ) -> Iterator[str]:
+        """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at least once."""
+        head, latch, out = self.name("loop"), self.name("next"), self.name("done")
+        before = self.block
+        if certain:
+            self.do(f"br label %{head}")
+        else:
+            self.do(f"br i1 {self.op(f'icmp {order}lt {kind} {start}, {stop}')}, label %{head}, label %{out}")
+        counter, after = f"%{self.name('i')}", f"%{self.name('n')}"
+        self.label(head)
+        self.do(f"{counter} = phi {kind} [ {start}, %{before} ], [ {after}, %{latch} ]")
+        with self.scope():
+            yield counter
+        self.do(f"br label %{latch}")
+        self.label(latch)
+        self.do(f"{after} = add {'nsw ' if order == 's' else 'nuw '}{kind} {counter}, {step}")
+        more = self.fresh(f"icmp {order}lt {kind} {after}, {stop}")
+        self.do(f"br i1 {more}, label %{head}, label %{out}")
+        self.label(out)
+
+    def text(self) -> str:
+        return "\n".join(["entry:", *self.entry, *self.lines, "  ret void", "}"])
