@@ -7,11 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xlac_sdk.backend import Backend
-from xlac_sdk.program import Program
-from xlac_sdk.registry import find
-from xlac_sdk.target import Request, Target
-
 from xlac.compiled import Compiled
 from xlac.memory.plan import plan
 from xlac.model import Model
@@ -23,6 +18,10 @@ from xlac.schedule.fusion import partition
 from xlac.schedule.group import Partition
 from xlac.schedule.share import Schedules
 from xlac.sizes import Specializing
+from xlac_sdk.backend import Backend
+from xlac_sdk.program import Program
+from xlac_sdk.registry import find
+from xlac_sdk.target import Request, Target
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +94,7 @@ def lower(
     )  # fmt: skip
     groups = partition(graph, target)
     schedules = Schedules(target)
-    program = plan(groups, schedules, weights)
+    program = plan(groups, schedules, weights, model.state)
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program)
 
 

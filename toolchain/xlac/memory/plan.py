@@ -15,7 +15,7 @@ from xlac.ir.dims import static
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, attributes
 from xlac.ir.types import Type
-from xlac.memory.arena import pack
+from xlac.memory.arena import ALIGN, pack
 from xlac.memory.constants import Constants
 from xlac.memory.lifetimes import Lifetimes
 from xlac.ops.control import Call as CallOp
@@ -35,9 +35,18 @@ Wanted = list[tuple[Node, Argument]]  # values, and where they must be in the en
 Schedules = Callable[[Group], Scheduled]
 
 
-def plan(partition: Partition, schedules: Schedules, weights: Mapping[str, Array]) -> Program:
-    """The whole program of a graph whose shapes are known."""
-    return _Planner(schedules, weights).program(partition)
+def plan(
+    partition: Partition,
+    schedules: Schedules,
+    weights: Mapping[str, Array],
+    state: Mapping[str, str] | None = None,
+) -> Program:
+    """The whole program of a graph whose shapes are known.
+
+    `state` maps a `param` of kind "state" to the output that is its value after a call; that output is not
+    the caller's.
+    """
+    return _Planner(schedules, weights).program(partition, state or {})
 
 
 @dataclass
@@ -68,20 +77,24 @@ class _Planner:
         self.lifetimes = Lifetimes()
         self.slots: list[Slot] = []
         self.counters = 0
+        self.state_bytes = 0
         self.merged: dict[tuple[Kernel, int, int], Kernel] = {}
 
     # ---- the whole ---------------------------------------------------------------------------
 
-    def program(self, partition: Partition) -> Program:
+    def program(self, partition: Partition, state: Mapping[str, str]) -> Program:
         graph = partition.graph
         inputs = [self.slot(Role.INPUT, n.type, _param_name(n), f"in{i}", n.origin) for i, n in enumerate(graph.inputs)]
+        given = {name: n for name, n in graph.outputs.items() if name not in state.values()}
         outputs = [
-            self.slot(Role.OUTPUT, n.type, name, f"out{i}", n.origin)
-            for i, (name, n) in enumerate(graph.outputs.items())
+            self.slot(Role.OUTPUT, n.type, name, f"out{i}", n.origin) for i, (name, n) in enumerate(given.items())
         ]
         places: Places = {n: Argument(s) for n, s in zip(graph.inputs, inputs, strict=True)}
-        wanted = [(n, Argument(s)) for n, s in zip(graph.outputs.values(), outputs, strict=True)]
+        wanted = [(n, Argument(s)) for n, s in zip(given.values(), outputs, strict=True)]
+        kept = self.states(graph, places)
         steps = self.block(partition, places, wanted)
+        nexts = {name: graph.outputs[output] for name, output in state.items() if name in kept}
+        steps += tuple(self.copies([(self.place(n, places), kept[name], n.type) for name, n in nexts.items()]))
 
         spans = self.lifetimes.spans()
         layout = pack(list(spans.values()))
@@ -89,9 +102,24 @@ class _Planner:
         slots = (*self.slots, *self.constants.slots)
         return Program(
             graph.name, tuple(inputs), tuple(outputs), tuple(moved.get(s, s) for s in slots),
-            _relocate(steps, moved), self.constants.arrays, arena_bytes=layout.nbytes,
+            _relocate(steps, moved), self.constants.arrays, layout.nbytes, self.state_bytes,
             facts={"live_bytes": layout.bound},
         )  # fmt: skip
+
+    def states(self, graph: Graph, places: Places) -> dict[str, Argument]:
+        """A slot in the state block for every state of the graph; by name."""
+        kept: dict[str, Argument] = {}
+        for node in graph.nodes():
+            if isinstance(node.op, Param) and node.op.kind == "state":
+                symbol = f"state{len(kept)}"
+                slot = Slot(
+                    node.op.name, symbol, node.type.dtype, static(node.shape), Role.STATE, self.state_bytes,
+                    origin=node.origin,
+                )  # fmt: skip
+                self.slots.append(slot)
+                self.state_bytes += -(-slot.nbytes // ALIGN) * ALIGN
+                kept[node.op.name] = places[node] = Argument(slot)
+        return kept
 
     def slot(self, role: Role, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Slot:
         slot = Slot(name, symbol, type.dtype, static(type.shape), role, origin=origin)
