@@ -87,6 +87,11 @@ def apply(mnemonic: str, *inputs: Value, origin: Origin | None = None, **attribu
         nodes = unify(*inputs)
         if issubclass(cls, scalar.Unary) and cls.accepts == FLOATS:
             nodes = tuple(floating(n) for n in nodes)
+    elif hasattr(cls, "prepare"):  # it says itself how values are made to fit
+        least, most = arity(cls)
+        if not least <= len(inputs) <= (most or len(inputs)):
+            raise ShapeError(f"{mnemonic} takes {counted(least, most)}, got {len(inputs)}")
+        nodes = cls.prepare(inputs)
     else:
         nodes = tuple(as_node(i) for i in inputs)
     return told(make(cls, nodes, attributes, origin))

@@ -38,14 +38,20 @@ def check_dtype(mnemonic: str, x: Type, accepts: frozenset[DType], operand: int 
 
 def check_same(mnemonic: str, types: Sequence[Type], first: int = 0) -> Type:
     """All types equal, shape and dtype; `first` is the operand number of the first of them."""
+    check_one_dtype(mnemonic, types, first)
+    for number, other in enumerate(types[1:], first + 1):
+        if other.shape != types[0].shape:
+            raise ShapeError(f"{mnemonic} needs equal shapes, got {types[0]} and {other}", operand=number)
+    return types[0]
+
+
+def check_one_dtype(mnemonic: str, types: Sequence[Type], first: int = 0) -> None:
+    """One element type for all operands."""
     for number, other in enumerate(types[1:], first + 1):
         if other.dtype is not types[0].dtype:
             raise ShapeError(
                 f"{mnemonic} needs one element type, got {types[0]} and {other}", operand=number, hint="cast one of them"
             )
-        if other.shape != types[0].shape:
-            raise ShapeError(f"{mnemonic} needs equal shapes, got {types[0]} and {other}", operand=number)
-    return types[0]
 
 
 def check_scalar(mnemonic: str, x: Type, operand: int) -> None:

@@ -1,0 +1,114 @@
+"""How much work an operation is: arithmetic and memory traffic, at the sizes to optimise for.
+
+An addition, a comparison or an exponential of one element counts as one operation, a multiply-add as two;
+moving elements counts as none. A composite costs what its expansion computes, but moves only its own
+operands and results: what is between stays in the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from xlac.ir.dims import at_opt
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Composite, Op, ShapeError
+from xlac.ir.types import Type
+from xlac.ops.contraction import Conv, Dot
+from xlac.ops.control import Call, Cond, Pick, Scan, While
+from xlac.ops.index import DynUpdate, Scatter
+from xlac.ops.leaf import Const, Iota, Param, RngBits
+from xlac.ops.order import Sort
+from xlac.ops.reduction import Cumulative, Reduce, Window
+from xlac.ops.scalar import Bitcast, Cast, Compare, Scalar, Select
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Arithmetic operations, and bytes read and written."""
+
+    flops: int = 0
+    read: int = 0
+    written: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.flops + other.flops, self.read + other.read, self.written + other.written)
+
+    def __mul__(self, times: int) -> Work:
+        return Work(self.flops * times, self.read * times, self.written * times)
+
+
+def cost(node: Node) -> Work:
+    """The work of one node."""
+    op = node.op
+    if isinstance(op, Param | Const | Pick):
+        return Work()
+    read = sum(i.type.nbytes for i in node.inputs if isinstance(i.types, Type))
+    written = sum(t.nbytes for t in node.results)
+    match op:
+        case Scan(body=Graph() as body):
+            return total(body) * at_opt(op.length)
+        case While(cond=Graph() as cond, body=Graph() as body):
+            return total(cond) + total(body)  # of one step: how many there are is not known
+        case Cond(branches=branches):
+            return max((total(b) for b in branches), key=lambda w: w.flops, default=Work())
+        case Call(body=Graph() as body):
+            return total(body)
+        case DynUpdate() | Scatter():
+            update = node.inputs[-1 if isinstance(op, Scatter) else 1].type  # what is not updated stays where it is
+            return Work(at_opt(update.size) if isinstance(op, Scatter) else 0, read - node.inputs[0].type.nbytes, update.nbytes)
+    return Work(flops(op, tuple(i.type for i in node.inputs), node.results), read, written)
+
+
+def total(graph: Graph) -> Work:
+    """The work of every node of a graph."""
+    found = Work()
+    for node in graph.nodes():
+        found = found + cost(node)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
+    """Arithmetic operations of one operation that holds no graphs."""
+    size = sum(at_opt(t.size) for t in results)
+    first = at_opt(inputs[0].size) if inputs else 0
+    match op:
+        case Scalar() | Compare() | Select():
+            return size
+        case Cast() | Bitcast() | Iota():
+            return 0
+        case RngBits():
+            return 20 * size
+        case Dot():
+            return 2 * size * prod(at_opt(inputs[0].shape[a]) for a in op.contract_lhs)
+        case Conv():
+            kernel, out = inputs[1], op.layout[1].index("O")
+            return 2 * size * at_opt(kernel.size) // max(1, at_opt(kernel.shape[out]))
+        case Reduce():
+            return sum_sizes(inputs)
+        case Window():
+            return size * prod(op.window)
+        case Cumulative():
+            return first
+        case Sort():
+            return first * max(1, first.bit_length())
+        case Composite():
+            return expanded(op, inputs)
+    return 0
+
+
+def sum_sizes(types: tuple[Type, ...]) -> int:
+    return sum(at_opt(t.size) for t in types)
+
+
+def expanded(op: Composite, inputs: tuple[Type, ...]) -> int:
+    """The arithmetic of a composite's expansion."""
+    params = [Node.of(Param(name=f"x{i}", type=type)) for i, type in enumerate(inputs)]
+    try:
+        made = op.expand(*params)
+    except ShapeError:
+        return 0
+    outputs = made if isinstance(made, tuple) else (made,)
+    return total(Graph(op.mnemonic, tuple(params), {f"y{i}": node for i, node in enumerate(outputs)})).flops

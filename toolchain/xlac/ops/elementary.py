@@ -1,0 +1,492 @@
+"""Elementary functions and tests on elements, from the primitives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, Composite, Sample, declare
+from xlac.ir.types import Type
+from xlac.ops import build, native, scalar
+from xlac.ops.checks import ANY, NUMBERS, check_dtype, check_one_dtype
+from xlac.ops.formula import Direct
+from xlac_sdk.dtypes import DType
+
+
+def absolute(x: Node) -> Node:
+    return Node.of(native.Abs(), x)
+
+
+def with_sign(size: Node, x: Node) -> Node:
+    """`size` with the sign that x has; -0 counts as positive."""
+    return build.select(build.compare(x, "lt", 0.0), build.mul(size, -1.0), size)
+
+
+def sine(x: Node) -> Node:
+    return Node.of(scalar.Sin(), x)
+
+
+def cosine(x: Node) -> Node:
+    return Node.of(scalar.Cos(), x)
+
+
+def log1p(x: Node) -> Node:
+    return Node.of(scalar.Log1p(), x)
+
+
+def atan2(y: Node, x: Node) -> Node:
+    return Node.of(scalar.Atan2(), y, x)
+
+
+@declare
+class Sign(Direct):
+    """-1, 0 or 1; zeros and NaN stay as they are."""
+
+    mnemonic, accepts = "sign", NUMBERS
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        up = build.select(build.compare(x, "gt", 0), build.like(1, x), x)
+        return build.select(build.compare(x, "lt", 0), build.like(-1, x), up) if x.type.dtype.is_signed else up
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.sign(arrays[0])
+
+
+@declare
+class Square(Direct):
+    """x * x."""
+
+    mnemonic, accepts = "square", NUMBERS
+
+    def formula(self, *xs: Node) -> Node:
+        return build.mul(xs[0], xs[0])
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.square(arrays[0])
+
+
+@declare
+class Reciprocal(Direct):
+    """1 / x."""
+
+    mnemonic = "reciprocal"
+
+    def formula(self, *xs: Node) -> Node:
+        return build.div(1.0, xs[0])
+
+    def meaning(self, *arrays: Array) -> Array:
+        return 1 / arrays[0]
+
+
+@declare
+class Cbrt(Direct):
+    """The cube root, also of negative numbers."""
+
+    mnemonic = "cbrt"
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        size = Node.of(scalar.Pow(), absolute(x), build.like(1 / 3, x))
+        # one step of Newton's method repairs the rounding of 1/3; it must not touch 0 and infinity
+        better = build.sub(size, build.div(build.sub(size, build.div(absolute(x), build.mul(size, size))), 3.0))
+        tame = Node.of(scalar.And(), build.compare(size, "gt", 0.0), build.compare(size, "lt", math.inf))
+        return with_sign(build.select(tame, better, size), x)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.cbrt(arrays[0])
+
+
+@declare
+class FloorDivide(Direct):
+    """x / y rounded down, as Python's `//`; an integer by 0 gives -1."""
+
+    mnemonic, accepts = "floor_divide", NUMBERS
+    operands = ("x", "y")
+
+    def formula(self, *xs: Node) -> Node:
+        x, y = xs
+        if x.type.dtype.is_float:
+            return Node.of(scalar.Floor(), build.div(x, y))
+        quotient = build.div(x, y)
+        if not x.type.dtype.is_signed:
+            return quotient
+        odd = _crosses(x, y)
+        return build.select(odd, build.sub(quotient, 1), quotient)
+
+    def meaning(self, *arrays: Array) -> Array:
+        x, y = arrays
+        if x.dtype.kind == "f":
+            return np.floor(x / y)
+        found = np.floor_divide(x, np.where(y == 0, 1, y))
+        return np.where(y == 0, np.array(-1).astype(x.dtype), found)
+
+
+def _crosses(x: Node, y: Node) -> Node:
+    """Whether truncated division of signed integers left a remainder of the other sign than y's."""
+    rest = Node.of(scalar.Rem(), x, y)
+    apart = build.compare(build.compare(rest, "lt", 0), "ne", build.compare(y, "lt", 0))
+    real = Node.of(scalar.And(), build.compare(rest, "ne", 0), build.compare(y, "ne", 0))
+    return Node.of(scalar.And(), real, apart)
+
+
+@declare
+class Mod(Direct):
+    """The remainder with the sign of y, as Python's `%`; an integer mod 0 is itself."""
+
+    mnemonic, accepts = "mod", NUMBERS
+    operands = ("x", "y")
+
+    def formula(self, *xs: Node) -> Node:
+        x, y = xs
+        rest = Node.of(scalar.Rem(), x, y)
+        if not x.type.dtype.is_signed:
+            return rest
+        if x.type.dtype.is_float:
+            apart = build.compare(build.compare(rest, "lt", 0.0), "ne", build.compare(y, "lt", 0.0))
+            fix = Node.of(scalar.And(), build.compare(rest, "ne", 0.0), apart)
+        else:
+            fix = _crosses(x, y)
+        return build.select(fix, build.add(rest, y), rest)
+
+    def meaning(self, *arrays: Array) -> Array:
+        x, y = arrays
+        if x.dtype.kind == "f":
+            rest = np.fmod(x, y)
+            return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+        return np.where(y == 0, x, np.mod(x, np.where(y == 0, 1, y)))
+
+
+@declare
+class Tan(Direct):
+    """The tangent of x radians."""
+
+    mnemonic = "tan"
+
+    def formula(self, *xs: Node) -> Node:
+        return build.div(sine(xs[0]), cosine(xs[0]))
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.tan(arrays[0])
+
+
+@declare
+class Asin(Direct):
+    """The angle in radians whose sine is x; NaN outside -1..1."""
+
+    mnemonic, draws = "asin", ("unit",)
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        return atan2(x, build.sqrt(build.mul(build.sub(1.0, x), build.add(x, 1.0))))
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.arcsin(arrays[0])
+
+
+@declare
+class Acos(Direct):
+    """The angle in radians whose cosine is x; NaN outside -1..1."""
+
+    mnemonic, draws = "acos", ("unit",)
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        return atan2(build.sqrt(build.mul(build.sub(1.0, x), build.add(x, 1.0))), x)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.arccos(arrays[0])
+
+
+@declare
+class Atan(Direct):
+    """The angle in radians whose tangent is x."""
+
+    mnemonic = "atan"
+
+    def formula(self, *xs: Node) -> Node:
+        return atan2(xs[0], build.like(1.0, xs[0]))
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.arctan(arrays[0])
+
+
+@declare
+class Sinh(Direct):
+    """The hyperbolic sine."""
+
+    mnemonic = "sinh"
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        power = Node.of(scalar.Expm1(), absolute(x))
+        small = build.mul(build.add(power, build.div(power, build.add(power, 1.0))), 0.5)
+        half = build.exp(build.mul(absolute(x), 0.5))  # squared, it reaches where exp(x) / 2 is finite and exp(x) is not
+        large = build.mul(build.mul(half, 0.5), half)
+        return with_sign(build.select(build.compare(absolute(x), "gt", 20.0), large, small), x)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.sinh(arrays[0])
+
+
+@declare
+class Cosh(Direct):
+    """The hyperbolic cosine."""
+
+    mnemonic = "cosh"
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        half = build.exp(build.mul(absolute(x), 0.5))
+        power = build.exp(build.mul(absolute(x), -1.0))
+        return build.add(build.mul(build.mul(half, 0.5), half), build.mul(power, 0.5))
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.cosh(arrays[0])
+
+
+@declare
+class Asinh(Direct):
+    """The inverse of the hyperbolic sine."""
+
+    mnemonic = "asinh"
+
+    def formula(self, *xs: Node) -> Node:
+        x = absolute(xs[0])
+        square = build.mul(x, x)
+        small = log1p(build.add(x, build.div(square, build.add(build.sqrt(build.add(square, 1.0)), 1.0))))
+        large = build.add(build.log(x), math.log(2.0))  # where the square would overflow
+        return with_sign(build.select(build.compare(x, "gt", 1e9), large, small), xs[0])
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.arcsinh(arrays[0])
+
+
+@declare
+class Acosh(Direct):
+    """The inverse of the hyperbolic cosine; NaN below 1."""
+
+    mnemonic, draws = "acosh", ("positive",)
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        t = build.sub(x, 1.0)
+        small = log1p(build.add(t, build.mul(build.sqrt(t), build.sqrt(build.add(x, 1.0)))))
+        large = build.add(build.log(x), math.log(2.0))
+        return build.select(build.compare(x, "gt", 1e9), large, small)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.arccosh(arrays[0])
+
+
+@declare
+class Atanh(Direct):
+    """The inverse of the hyperbolic tangent; NaN outside -1..1."""
+
+    mnemonic, draws = "atanh", ("unit",)
+
+    def formula(self, *xs: Node) -> Node:
+        x = absolute(xs[0])
+        return with_sign(build.mul(log1p(build.div(build.mul(x, 2.0), build.sub(1.0, x))), 0.5), xs[0])
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.arctanh(arrays[0])
+
+
+@declare
+class SquaredDifference(Direct):
+    """(x - y) squared."""
+
+    mnemonic, accepts = "squared_difference", NUMBERS
+    operands = ("x", "y")
+
+    def formula(self, *xs: Node) -> Node:
+        gap = build.sub(*xs)
+        return build.mul(gap, gap)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.asarray(np.square(arrays[0] - arrays[1]))
+
+
+# ---- tests -------------------------------------------------------------------------------------
+
+
+@declare
+class IsNan(Direct):
+    """Whether x is not a number."""
+
+    mnemonic, result, draws = "isnan", DType.BOOL, ("special",)
+
+    def formula(self, *xs: Node) -> Node:
+        return build.compare(xs[0], "ne", xs[0])
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.isnan(arrays[0])
+
+
+@declare
+class IsInf(Direct):
+    """Whether x is infinite, of either sign."""
+
+    mnemonic, result, draws = "isinf", DType.BOOL, ("special",)
+
+    def formula(self, *xs: Node) -> Node:
+        return build.compare(absolute(xs[0]), "eq", math.inf)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.isinf(arrays[0])
+
+
+@declare
+class IsFinite(Direct):
+    """Whether x is neither infinite nor NaN."""
+
+    mnemonic, result, draws = "isfinite", DType.BOOL, ("special",)
+
+    def formula(self, *xs: Node) -> Node:
+        return build.compare(absolute(xs[0]), "lt", math.inf)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.isfinite(arrays[0])
+
+
+class Logical(Direct):
+    """Works on truth: a number is true where it is not 0."""
+
+    accepts, result = ANY, DType.BOOL
+    function: ClassVar[np.ufunc]
+
+    @classmethod
+    def prepare(cls, inputs: Sequence[build.Value]) -> tuple[Node, ...]:
+        return tuple(build.cast(build.as_node(i), DType.BOOL) for i in inputs)
+
+    def formula(self, *xs: Node) -> Node:
+        truths = [build.cast(x, DType.BOOL) for x in xs]
+        if len(truths) == 1:
+            return Node.of(native.Not(), truths[0])
+        op = {"logical_and": scalar.And, "logical_or": scalar.Or, "logical_xor": scalar.Xor}[self.mnemonic]
+        return Node.of(op(), *truths)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.asarray(self.function(*arrays))
+
+
+@declare
+class LogicalNot(Logical):
+    """True where x is false or 0."""
+
+    mnemonic, function = "logical_not", np.logical_not
+
+
+@declare
+class LogicalAnd(Logical):
+    """True where both are true, or not 0."""
+
+    mnemonic, operands, function = "logical_and", ("x", "y"), np.logical_and
+
+
+@declare
+class LogicalOr(Logical):
+    """True where either is true, or not 0."""
+
+    mnemonic, operands, function = "logical_or", ("x", "y"), np.logical_or
+
+
+@declare
+class LogicalXor(Logical):
+    """True where just one is true, or not 0."""
+
+    mnemonic, operands, function = "logical_xor", ("x", "y"), np.logical_xor
+
+
+class Comparison(Direct):
+    """A comparison under its own name."""
+
+    accepts, result = NUMBERS, DType.BOOL
+    operands = ("x", "y")
+    direction: ClassVar[str]
+    function: ClassVar[np.ufunc]
+
+    def formula(self, *xs: Node) -> Node:
+        return build.compare(xs[0], self.direction, xs[1])
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.asarray(self.function(*arrays))
+
+
+@declare
+class Less(Comparison):
+    """x < y."""
+
+    mnemonic, direction, function = "less", "lt", np.less
+
+
+@declare
+class LessEqual(Comparison):
+    """x <= y."""
+
+    mnemonic, direction, function = "less_equal", "le", np.less_equal
+
+
+@declare
+class Greater(Comparison):
+    """x > y."""
+
+    mnemonic, direction, function = "greater", "gt", np.greater
+
+
+@declare
+class GreaterEqual(Comparison):
+    """x >= y."""
+
+    mnemonic, direction, function = "greater_equal", "ge", np.greater_equal
+
+
+@declare
+class Equal(Comparison):
+    """x == y."""
+
+    mnemonic, direction, function, accepts = "equal", "eq", np.equal, ANY
+
+
+@declare
+class NotEqual(Comparison):
+    """x != y."""
+
+    mnemonic, direction, function, accepts = "not_equal", "ne", np.not_equal, ANY
+
+
+@declare
+class Where(Composite):
+    """x where the condition is true, y where it is false; the three broadcast."""
+
+    mnemonic = "where"
+    operands = ("condition", "x", "y")
+
+    @classmethod
+    def prepare(cls, inputs: Sequence[build.Value]) -> tuple[Node, ...]:
+        condition, *choices = inputs
+        dtype = build.promoted(choices)
+        return build.as_node(condition), *(build.as_node(c, dtype) for c in choices)
+
+    def infer(self, *types: Type) -> Type:
+        condition, x, y = types
+        check_dtype(self.mnemonic, condition, frozenset({DType.BOOL}))
+        check_one_dtype(self.mnemonic, (x, y), 1)
+        return Type(x.dtype, build.broadcast_shapes([t.shape for t in types]))
+
+    def expand(self, *inputs: Node) -> Node:
+        return build.select(*inputs)
+
+    def evaluate(self, *arrays: Array) -> Array:
+        return np.asarray(np.where(*arrays))
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        shapes: list[tuple[tuple[int, ...], ...]] = [((), (), ()), ((3, 5), (5,), ()), ((3, 1), (1, 5), (3, 5)), ((0,), (0,), (1,)), ((1001,), (1001,), ())]
+        found = [Sample(tuple(Type(d, s) for d, s in zip((DType.BOOL, DType.F32, DType.F32), shape, strict=True)), {}) for shape in shapes]
+        return found + [Sample((Type(DType.BOOL, (7,)), Type(d, (7,)), Type(d, ())), {}) for d in DType]
