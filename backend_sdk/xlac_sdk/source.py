@@ -92,3 +92,7 @@ class LimitError(XlacError):
     """A resource limit (memory, size, time) would be exceeded."""
 
     exit_code = 4
+
+
+class VerifyError(Exception):
+    """A kernel or program that breaks its contract: a bug of the compiler, found before anything runs."""

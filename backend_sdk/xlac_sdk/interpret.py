@@ -1,0 +1,263 @@
+"""Runs kernels and programs in NumPy: the living definition of kernel IR.
+
+Every access is checked against its buffer; a LOCAL or SHARED element read before it was written is an
+error; the arena starts poisoned, so a temporary whose memory was given away too early shows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Kernel
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.pytext import Text
+from xlac_sdk.semantics import evaluate, fold
+
+Array = NDArray[Any]
+POISON = 0xFF  # NaN as a float, -1 as a signed integer
+
+
+class KernelFault(Exception):
+    """A kernel did what it must not: an access out of bounds, or a read of memory never written."""
+
+
+# ---- what the generated source calls ---------------------------------------------------------
+
+
+def _runtime(kernel: Kernel) -> dict[str, object]:
+    def outside(buffer: str, index: object, lanes: int, size: int) -> NoReturn:
+        what = f"index {index}" if lanes == 1 else f"{lanes} lanes from index {index}"
+        at = int(index) if isinstance(index, int | np.integer) else -1
+        if 0 <= at and at + lanes <= size:
+            raise KernelFault(f"kernel {kernel.name}: buffer '{buffer}' is read at {what} before it was written")
+        raise KernelFault(f"kernel {kernel.name}: buffer '{buffer}' of {size} elements is accessed at {what}")
+
+    def active(name: str, size: int, index: Any, mask: Any, lanes: int) -> tuple[Array, Array]:
+        """The element of each lane and which lanes take part, checked."""
+        at = np.asarray(index)
+        at = at + np.arange(lanes) if at.ndim == 0 and not isinstance(index, np.generic) else np.broadcast_to(at, (lanes,))
+        on = np.ones(lanes, np.bool_) if mask is None else np.broadcast_to(np.asarray(mask, np.bool_), (lanes,))
+        wrong = on & ((at < 0) | (at >= size))
+        if wrong.any():
+            outside(name, int(at[wrong][0]), 1, size)
+        return np.where(on, at, 0), on
+
+    def gather(name: str, buffer: Array, written: Array | None, index: Any, mask: Any, lanes: int) -> Array:
+        at, on = active(name, len(buffer), index, mask, lanes)
+        if written is not None and not written[at[on]].all():
+            outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
+        result = np.zeros(lanes, buffer.dtype)
+        result[on] = buffer[at[on]]
+        return result
+
+    def scatter(
+        name: str, buffer: Array, written: Array | None, index: Any, value: Any, mask: Any, lanes: int,
+        primitive: Primitive | None, dtype: Any,
+    ) -> None:  # fmt: skip
+        at, on = active(name, len(buffer), index, mask, lanes)
+        value = np.broadcast_to(np.asarray(value, buffer.dtype), (lanes,))
+        if written is not None:
+            written[at[on]] = True
+        if primitive is None:
+            buffer[at[on]] = value[on]
+            return
+        for where, one in zip(at[on], value[on], strict=True):
+            buffer[where] = evaluate(primitive, (buffer[where], one), DType.of(dtype))
+
+    return {"outside": outside, "gather": gather, "scatter": scatter}
+
+
+def _poisoned(dtype: np.dtype[Any], size: int) -> Array:
+    return np.full(size * dtype.itemsize, POISON, np.uint8).view(dtype)
+
+
+def _lockstep(threads: list[Generator[Any, Any, None]]) -> None:
+    """Runs the threads of a block from one barrier or exchange to the next, all together."""
+    answers: list[Any] = [None] * len(threads)
+    while True:
+        asked = []
+        for thread, answer in zip(threads, answers, strict=True):
+            try:
+                asked.append((True, thread.send(answer)))
+            except StopIteration:
+                asked.append((False, None))
+        if not any(going for going, _ in asked):
+            return
+        if not all(going for going, _ in asked):
+            raise KernelFault("some threads of a block wait at a barrier that the others never reach")
+        answers = [None if one is None else asked[i ^ one[0]][1][1] for i, (_, one) in enumerate(asked)]
+
+
+_SHARED: Mapping[str, object] = {
+    "evaluate": evaluate,
+    "fold": fold,
+    "poisoned": _poisoned,
+    "unwritten": lambda size: np.zeros(size, np.bool_),
+    "full": lambda value, lanes: np.broadcast_to(value, (lanes,)),
+    "choose": lambda condition, then, otherwise: then if condition else otherwise,
+    "concatenate": np.concatenate,
+    "lockstep": _lockstep,
+    "product": itertools.product,
+}
+
+
+# ---- kernels ---------------------------------------------------------------------------------
+
+
+def compile_kernel(kernel: Kernel) -> Callable[..., None]:
+    """The kernel as a Python function of one 1-d array a parameter, then one integer a size."""
+    text = Text(kernel)
+    scope: dict[str, Any] = {**_SHARED, **_runtime(kernel), **text.names}
+    exec(compile(text.source, f"<kernel {kernel.name}>", "exec"), scope)
+    function: Callable[..., None] = scope["kernel"]
+    return function
+
+
+def run_kernel(kernel: Kernel, buffers: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> None:
+    """Runs a kernel on contiguous arrays, by parameter name; writes into those it may write."""
+    flat = [np.asarray(buffers[b.name]).reshape(-1) for b in kernel.parameters]
+    given = [(sizes or {})[v.name] for v in kernel.sizes]
+    with np.errstate(all="ignore"):
+        compile_kernel(kernel)(*flat, *given)
+
+
+# ---- programs --------------------------------------------------------------------------------
+
+
+Memory = dict[Slot, Array]
+Counters = dict[str, int]
+Action = Callable[[Memory, Counters], None]
+
+
+class Interpreter:
+    """An Executable that interprets a program. Safe from several threads; state is guarded by a lock."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._functions = {kernel: compile_kernel(kernel) for kernel in program.kernels}
+        self._actions = [self._action(step) for step in program.steps]
+        self._state = np.zeros(program.state_bytes, np.uint8)
+        self._constants: Memory = {}
+        for slot in program.slots:
+            if slot.role is Role.CONSTANT:
+                self._constants[slot] = _read_only(np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1))
+        self._lock = threading.Lock()
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Reads `inputs`, writes `outputs`, by name."""
+        arena = np.full(self.program.arena_bytes, POISON, np.uint8)
+        memory = dict(self._constants)
+        for slot in self.program.inputs:
+            memory[slot] = _read_only(inputs[slot.name].reshape(-1))
+        for slot in self.program.outputs:
+            memory[slot] = outputs[slot.name].reshape(-1)
+        for slot in self.program.slots:
+            if slot.role in (Role.TEMPORARY, Role.STATE):
+                block = arena if slot.role is Role.TEMPORARY else self._state
+                memory[slot] = _view(block, slot)
+        with np.errstate(all="ignore"):
+            if not self.program.state_bytes:
+                self._run(memory)
+                return
+            with self._lock:
+                self._run(memory)
+
+    def _run(self, memory: Memory) -> None:
+        for action in self._actions:
+            action(memory, {})
+
+    def _action(self, step: Step) -> Action:
+        match step:
+            case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
+                function = self._functions[kernel]
+                names = {v.name: value for v, value in zip(kernel.sizes, sizes, strict=True)}
+                extents = [b.size if isinstance(b.size, int) else extent(b.size, names) for b in kernel.parameters]
+
+                def launch(memory: Memory, counters: Counters) -> None:
+                    pairs = zip(arguments, extents, strict=True)
+                    function(*(_part(memory, counters, a, count) for a, count in pairs), *sizes)
+
+                return launch
+            case Copy(target=target, source=source, count=count):
+
+                def copy(memory: Memory, counters: Counters) -> None:
+                    _part(memory, counters, target, count)[:] = _part(memory, counters, source, count)
+
+                return copy
+            case Repeat(counter=counter, count=count, body=body):
+                inner = [self._action(s) for s in body]
+
+                def repeat(memory: Memory, counters: Counters) -> None:
+                    for number in range(count):
+                        now = {**counters, counter: number}
+                        for action in inner:
+                            action(memory, now)
+
+                return repeat
+            case While(condition=condition, flag=flag, body=body):
+                first, then = [self._action(s) for s in condition], [self._action(s) for s in body]
+
+                def loop(memory: Memory, counters: Counters) -> None:
+                    while True:
+                        for action in first:
+                            action(memory, counters)
+                        if not _part(memory, counters, flag, 1)[0]:
+                            return
+                        for action in then:
+                            action(memory, counters)
+
+                return loop
+            case Branch(index=index, branches=branches):
+                choices = [[self._action(s) for s in branch] for branch in branches]
+
+                def branch(memory: Memory, counters: Counters) -> None:
+                    number = int(_part(memory, counters, index, 1)[0])
+                    for action in choices[number if 0 <= number < len(choices) else -1]:
+                        action(memory, counters)
+
+                return branch
+            case Call(name=name):
+                raise NotImplementedError(f"the interpreter claims no operation, so it cannot run '{name}'")
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _view(block: Array, slot: Slot) -> Array:
+    return block[slot.offset : slot.offset + slot.nbytes].view(slot.dtype.numpy)
+
+
+def _part(memory: Memory, counters: Counters, argument: Argument, count: int) -> Array:
+    """The elements that an argument points at; exactly `count`, or the program is wrong."""
+    start = argument.offset + sum(counters[name] * stride for name, stride in argument.strides)
+    whole = memory[argument.slot]
+    if not 0 <= start <= len(whole) - count:
+        where = f"elements {start} to {start + count} of '{argument.slot.symbol}'"
+        raise KernelFault(f"a step reaches for {where}, which has {len(whole)}")
+    return whole[start : start + count]
+
+
+def extent(size: Any, names: Mapping[str, int]) -> int:
+    """A symbolic buffer size, for given values of the kernel's sizes."""
+    from xlac_sdk.kernel import Apply, Const, Var
+
+    match size:
+        case Const(value=value):
+            return int(value)
+        case Var(name=name):
+            return names[name]
+        case Apply(primitive=primitive, operands=operands, dtype=dtype):
+            given = tuple(np.int64(extent(o, names)) for o in operands)
+            return int(evaluate(primitive, given, dtype))
+    raise TypeError(f"a buffer's size cannot be {size!r}")

@@ -1,0 +1,199 @@
+"""Checks a program's steps: what they point at, and that live temporaries never share bytes.
+
+Liveness is computed afresh from the steps, apart from the planner that placed the buffers. Every step is
+a moment; a temporary is live from its first to its last use, and through a whole loop when a value in it
+outlives one turn: it was used before the loop, a turn reads it first, or each turn writes a piece of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xlac_sdk.interpret import extent
+from xlac_sdk.kernel import Access
+from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.source import VerifyError
+
+
+@dataclass(slots=True)
+class _Life:
+    first: int
+    last: int
+
+
+def check(program: Program) -> None:
+    """Raises VerifyError for the first thing wrong with slots, arguments or lifetimes."""
+    symbols = set()
+    for slot in program.slots:
+        if not (slot.symbol.isascii() and slot.symbol.isidentifier()):
+            raise VerifyError(f"slot symbol '{slot.symbol}' is not an identifier")
+        if slot.symbol in symbols:
+            raise VerifyError(f"two slots are called '{slot.symbol}'")
+        symbols.add(slot.symbol)
+        _placed(program, slot)
+    known = set(program.slots)
+    for slot in (*program.inputs, *program.outputs):
+        if slot not in known:
+            raise VerifyError(f"'{slot.symbol}' is not among the program's slots")
+    _Steps(program).run()
+
+
+def _placed(program: Program, slot: Slot) -> None:
+    if slot.role in (Role.TEMPORARY, Role.STATE):
+        block = program.arena_bytes if slot.role is Role.TEMPORARY else program.state_bytes
+        if slot.offset < 0 or slot.offset + slot.nbytes > block:
+            raise VerifyError(f"slot '{slot.symbol}' takes {_bytes(slot)} of a block of {block}")
+        if slot.nbytes and slot.offset % slot.align:
+            raise VerifyError(f"slot '{slot.symbol}' at byte {slot.offset} is not aligned to {slot.align}")
+    if slot.role is Role.CONSTANT and slot.symbol not in program.constants:
+        raise VerifyError(f"constant '{slot.symbol}' has no data")
+
+
+def _bytes(slot: Slot) -> str:
+    return f"bytes {slot.offset} to {slot.offset + slot.nbytes}"
+
+
+class _Steps:
+    """Walks the steps once, in order, keeping a clock."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.slots = program, set(program.slots)
+        self.now = 0
+        self.lives: dict[Slot, _Life] = {}
+        self.written: set[Slot] = set()
+        self.counts: dict[str, int] = {}
+        self.first_reads: list[set[Slot]] = []  # per open loop: slots whose first use in it is a read
+        self.seen: list[set[Slot]] = []
+        self.pieces: list[set[Slot]] = []
+
+    def run(self) -> None:
+        self.steps(self.program.steps)
+        live = [s for s in self.lives if s.role is Role.TEMPORARY and s.nbytes]
+        live.sort(key=lambda s: s.offset)
+        for number, one in enumerate(live):
+            for other in live[number + 1 :]:
+                if other.offset >= one.offset + one.nbytes:
+                    break
+                self.apart(one, other)
+
+    def apart(self, one: Slot, other: Slot) -> None:
+        a, b = self.lives[one], self.lives[other]
+        if a.first <= b.last and b.first <= a.last:
+            raise VerifyError(
+                f"slots '{one.symbol}' ({_bytes(one)}, live from step {a.first} to {a.last}) and '{other.symbol}' "
+                f"({_bytes(other)}, live from step {b.first} to {b.last}) share memory while both are live"
+            )
+
+    # ---- steps -------------------------------------------------------------------------------
+
+    def steps(self, steps: tuple[Step, ...]) -> None:
+        for step in steps:
+            self.now += 1
+            match step:
+                case Launch():
+                    self.launch(step)
+                case Copy(target=target, source=source, count=count):
+                    if target.slot.dtype is not source.slot.dtype:
+                        raise VerifyError(f"a copy from '{source.slot.symbol}' to '{target.slot.symbol}' changes the dtype")
+                    self.touch(source, count, reads=True, writes=False, who="a copy")
+                    self.touch(target, count, reads=False, writes=True, who="a copy")
+                    self.disjoint("a copy", [(source, count, False), (target, count, True)])
+                case Repeat(counter=counter, count=count, body=body):
+                    if counter in self.counts:
+                        raise VerifyError(f"counter '{counter}' is taken by a loop around")
+                    self.counts[counter] = count
+                    self.loop((body,), counter)
+                    del self.counts[counter]
+                case While(condition=condition, flag=flag, body=body):
+                    self.loop((condition, flag, body), "")
+                case Branch(index=index, branches=branches):
+                    self.touch(index, 1, reads=True, writes=False, who="a branch")
+                    before, after = set(self.written), set(self.written)
+                    for branch in branches:
+                        self.written = set(before)
+                        self.steps(branch)
+                        after |= self.written
+                    self.written = after
+                case Call(name=name, arguments=arguments):
+                    for argument in arguments:
+                        self.touch(argument, 0, reads=False, writes=True, who=f"call {name}", foreign=True)
+
+    def loop(self, parts: tuple[tuple[Step, ...] | Argument, ...], counter: str) -> None:
+        start = self.now
+        before = set(self.lives)
+        self.seen.append(set())
+        self.first_reads.append(set())
+        self.pieces.append(set())
+        for part in parts:
+            if isinstance(part, Argument):
+                self.now += 1
+                self.touch(part, 1, reads=True, writes=False, who="a while")
+            else:
+                self.steps(part)
+        self.now += 1
+        used, reads, pieces = self.seen.pop(), self.first_reads.pop(), self.pieces.pop()
+        for slot in used:
+            life = self.lives[slot]
+            if slot in before or slot in reads or slot in pieces:
+                life.first, life.last = min(life.first, start), self.now
+        if self.seen:
+            self.seen[-1] |= used
+
+    def launch(self, step: Launch) -> None:
+        kernel = step.kernel
+        if len(step.arguments) != len(kernel.parameters):
+            raise VerifyError(f"kernel {kernel.name} takes {len(kernel.parameters)} buffers, not {len(step.arguments)}")
+        if len(step.sizes) != len(kernel.sizes):
+            raise VerifyError(f"kernel {kernel.name} takes {len(kernel.sizes)} sizes, not {len(step.sizes)}")
+        names = {v.name: value for v, value in zip(kernel.sizes, step.sizes, strict=True)}
+        ranges = []
+        for buffer, argument in zip(kernel.parameters, step.arguments, strict=True):
+            if buffer.dtype is not argument.slot.dtype:
+                raise VerifyError(
+                    f"kernel {kernel.name}: '{buffer.name}' holds {buffer.dtype}, slot '{argument.slot.symbol}' {argument.slot.dtype}"
+                )
+            count = buffer.size if isinstance(buffer.size, int) else extent(buffer.size, names)
+            reads, writes = buffer.access is Access.READ, buffer.access is not Access.READ
+            self.touch(argument, count, reads, writes, f"kernel {kernel.name}")
+            ranges.append((argument, count, writes))
+        self.disjoint(f"kernel {kernel.name}", ranges)
+
+    def touch(
+        self, argument: Argument, count: int, reads: bool, writes: bool, who: str, foreign: bool = False
+    ) -> None:  # fmt: skip
+        """Checks one argument and records that its slot is used now."""
+        slot = argument.slot
+        if slot not in self.slots:
+            raise VerifyError(f"{who} uses slot '{slot.symbol}', which the program does not declare")
+        low = high = argument.offset
+        for counter, stride in argument.strides:
+            if counter not in self.counts:
+                raise VerifyError(f"{who} moves '{slot.symbol}' with '{counter}', which no loop around counts")
+            reach = stride * max(0, self.counts[counter] - 1)
+            low, high = low + min(0, reach), high + max(0, reach)
+        if low < 0 or high + count > slot.size:
+            raise VerifyError(f"{who} reaches elements {low} to {high + count} of '{slot.symbol}', which has {slot.size}")
+        if writes and not foreign and slot.role in (Role.INPUT, Role.CONSTANT):
+            raise VerifyError(f"{who} writes '{slot.symbol}', which is only read")
+        if reads and count and slot.role in (Role.TEMPORARY, Role.OUTPUT) and slot not in self.written:
+            raise VerifyError(f"{who} reads '{slot.symbol}' before anything was written there")
+        if writes:
+            self.written.add(slot)
+        life = self.lives.setdefault(slot, _Life(self.now, self.now))
+        life.last = self.now
+        for depth, seen in enumerate(self.seen):
+            if slot not in seen and reads:
+                self.first_reads[depth].add(slot)
+            seen.add(slot)
+        if writes and argument.strides:
+            for pieces in self.pieces:
+                pieces.add(slot)
+
+    def disjoint(self, who: str, ranges: list[tuple[Argument, int, bool]]) -> None:
+        """No argument that is written may overlap another; those that move differently are not compared."""
+        for number, (one, count, writes) in enumerate(ranges):
+            for other, more, also in ranges[number + 1 :]:
+                if not (writes or also) or one.slot is not other.slot or one.strides != other.strides:
+                    continue
+                if one.offset < other.offset + more and other.offset < one.offset + count:
+                    raise VerifyError(f"{who} is given '{one.slot.symbol}' twice, and writes it")

@@ -1,0 +1,89 @@
+"""Which parts of an expression a text emitter must name: those used more than once, and deep ones.
+
+Expressions are trees by meaning but graphs in memory (an expanded `tanh` uses its argument five times).
+Emitters write one statement per name, so text stays linear in the graph and nesting stays shallow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac_sdk.kernel import (
+    Allocate, Apply, Assign, Barrier, Const, Exchange, Expr, Fold, For, If, Instruction, Let, Load, Prefetch,
+    Ramp, Shuffle, Splat, Stmt, Store, Var,
+)  # fmt: skip
+
+DEPTH = 16  # most operators nested in one text expression; C99 promises 63 parentheses
+
+
+def operands(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside one."""
+    match expr:
+        case Const() | Var():
+            return ()
+        case Ramp(base=base):
+            return (base,)
+        case Splat(value=value) | Fold(value=value) | Exchange(value=value):
+            return (value,)
+        case Load(index=index, mask=mask):
+            return (index,) if mask is None else (index, mask)
+        case Apply(operands=inner):
+            return inner
+        case Shuffle(values=values):
+            return values
+
+
+def roots(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions that a statement itself evaluates, without those of its blocks."""
+    match stmt:
+        case For(start=start, stop=stop):
+            return (start, stop)
+        case Let(value=value) | Assign(value=value):
+            return (value,)
+        case Store(index=index, value=value, mask=mask):
+            return (index, value) if mask is None else (index, value, mask)
+        case If(condition=condition):
+            return (condition,)
+        case Prefetch(index=index):
+            return (index,)
+        case Instruction(operands=given):
+            return tuple(one for one in given if isinstance(one, Expr))
+        case Allocate() | Barrier():
+            return ()
+
+
+def walk(exprs: Sequence[Expr]) -> list[Expr]:
+    """Every distinct object in the expressions, operands before users."""
+    found: list[Expr] = []
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(e, False) for e in reversed(exprs)]
+    while stack:
+        expr, done = stack.pop()
+        if done:
+            found.append(expr)
+        elif id(expr) not in seen:
+            seen.add(id(expr))
+            stack.append((expr, True))
+            stack += [(o, False) for o in reversed(operands(expr))]
+    return found
+
+
+def named(exprs: Sequence[Expr]) -> list[Expr]:
+    """The expressions to name before a statement that evaluates `exprs`, in an order that works."""
+    order = walk(exprs)
+    uses: dict[int, int] = {}
+    for expr in order:
+        for operand in operands(expr):
+            uses[id(operand)] = uses.get(id(operand), 0) + 1
+    for expr in exprs:
+        uses[id(expr)] = uses.get(id(expr), 0) + 1
+    result: list[Expr] = []
+    depth: dict[int, int] = {}
+    for expr in order:
+        inner = operands(expr)
+        depth[id(expr)] = below = 1 + max((depth[id(o)] for o in inner), default=-1)
+        heavy = bool(inner) and not (isinstance(expr, Splat | Ramp) and not operands(inner[0]))
+        if heavy and (uses[id(expr)] > 1 or below >= DEPTH):
+            result.append(expr)
+            depth[id(expr)] = 0
+    return result

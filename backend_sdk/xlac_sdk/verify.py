@@ -1,0 +1,259 @@
+"""Checks that kernels and programs say what their contract allows. A failure is a bug of the compiler.
+
+`verify` looks at one kernel: types, lanes, scopes, what may be written, how loops may nest.
+`verify_program` looks at the steps and at memory too (`lifetimes.py`).
+"""
+
+from __future__ import annotations
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import (
+    Access, Allocate, Apply, Assign, Barrier, Buffer, Const, Exchange, Expr, Fold, For, If, Instruction, Kernel,
+    Let, Load, LoopKind, Prefetch, Ramp, Shuffle, Space, Splat, Stmt, Store, Var,
+)  # fmt: skip
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.program import Program
+from xlac_sdk.semantics import FOLDABLE
+from xlac_sdk.sharing import roots, walk
+from xlac_sdk.source import VerifyError
+
+P = Primitive
+_INTEGERS = frozenset({P.SHL, P.SHR, P.POPCNT, P.CLZ})
+_BITS = frozenset({P.AND, P.OR, P.XOR, P.NOT})
+_FLOATS = frozenset(
+    Primitive(n)
+    for n in (
+        "floor ceil trunc round sqrt exp log sin fma exp2 expm1 log2 log1p cos tanh sigmoid erf rsqrt atan2".split()
+    )
+)
+_ANY = frozenset({P.SELECT, P.CAST, P.BITCAST})  # what half types may do besides being loaded and stored
+_BOOLS = _BITS | {P.LT, P.LE, P.EQ, P.NE, P.MAX, P.MIN, P.SELECT, P.CAST}
+
+
+def verify(kernel: Kernel) -> None:
+    """Raises VerifyError naming the kernel and what is wrong."""
+    _Verifier(kernel).run()
+
+
+def verify_program(program: Program) -> None:
+    """Raises VerifyError for the first thing wrong in the kernels, the steps or the placing of memory."""
+    from xlac_sdk.lifetimes import check
+
+    for kernel in program.kernels:
+        verify(kernel)
+    check(program)
+
+
+class _Verifier:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.used: dict[str, object] = {}
+
+    def fail(self, message: str) -> VerifyError:
+        return VerifyError(f"kernel {self.kernel.name}: {message}")
+
+    def need(self, condition: bool, message: str) -> None:
+        if not condition:
+            raise self.fail(message)
+
+    def run(self) -> None:
+        kernel = self.kernel
+        self.identifier(kernel.name)
+        names: dict[str, Var] = {}
+        for buffer in kernel.parameters:
+            self.identifier(buffer.name)
+            self.need(buffer.name not in self.used, f"two parameters are called '{buffer.name}'")
+            self.need(buffer.space is Space.GLOBAL, f"parameter '{buffer.name}' is not GLOBAL")
+            self.need(not isinstance(buffer.size, int) or buffer.size >= 0, f"'{buffer.name}' has a negative size")
+            self.used[buffer.name] = buffer
+        for var in kernel.sizes:
+            self.identifier(var.name)
+            self.need(var.name not in self.used, f"'{var.name}' is declared twice")
+            self.used[var.name] = names[var.name] = var
+        self.block(kernel.body, names, set(), set(kernel.parameters), ())
+
+    def identifier(self, name: str) -> None:
+        plain = name.isascii() and name.isidentifier()
+        self.need(plain, f"'{name}' is not an identifier")
+
+    # ---- statements --------------------------------------------------------------------------
+
+    def block(
+        self, body: tuple[Stmt, ...], names: dict[str, Var], mutable: set[str], buffers: set[Buffer],
+        kinds: tuple[LoopKind, ...],
+    ) -> None:  # fmt: skip
+        names, mutable, buffers = dict(names), set(mutable), set(buffers)
+        for stmt in body:
+            self.exprs(roots(stmt), names, buffers)
+            match stmt:
+                case For():
+                    self.loop(stmt, names, mutable, buffers, kinds, len(body))
+                case Let(var=var, value=value):
+                    self.bind(var, names, buffers)
+                    self.alike(var, value, f"'{var.name}'")
+                    if stmt.mutable:
+                        mutable.add(var.name)
+                case Assign(var=var, value=value):
+                    self.visible(var, names)
+                    self.need(var.name in mutable, f"'{var.name}' is assigned but is not mutable here")
+                    self.alike(var, value, f"'{var.name}'")
+                case Store():
+                    self.store(stmt, buffers)
+                case If(condition=condition, then=then, otherwise=otherwise):
+                    self.need(condition.dtype is DType.BOOL and condition.lanes == 1, "a condition is not a scalar bool")
+                    self.block(then, names, mutable, buffers, kinds)
+                    self.block(otherwise, names, mutable, buffers, kinds)
+                case Allocate(buffer=buffer):
+                    self.identifier(buffer.name)
+                    self.need(buffer.space is not Space.GLOBAL, f"'{buffer.name}' is allocated but GLOBAL")
+                    self.need(isinstance(buffer.size, int) and buffer.size > 0, f"local '{buffer.name}' has no constant size")
+                    taken = {b.name for b in buffers} | set(names)
+                    self.need(buffer.name not in taken, f"'{buffer.name}' is declared twice")
+                    buffers.add(buffer)
+                case Prefetch(buffer=buffer, index=index):
+                    self.reachable(buffer, buffers)
+                    self.need(index.dtype.is_integer and index.lanes == 1, "a prefetch index is not a scalar integer")
+                case Instruction(operands=operands, meaning=meaning):
+                    for one in operands:
+                        if isinstance(one, Buffer):
+                            self.reachable(one, buffers)
+                    self.block(meaning, names, mutable, buffers, kinds)
+                case Barrier():
+                    self.need(LoopKind.THREAD in kinds, "a barrier stands outside every THREAD loop")
+
+    def loop(
+        self, stmt: For, names: dict[str, Var], mutable: set[str], buffers: set[Buffer],
+        kinds: tuple[LoopKind, ...], siblings: int,
+    ) -> None:  # fmt: skip
+        counter = stmt.counter
+        self.need(stmt.step > 0, f"loop '{counter.name}' has step {stmt.step}")
+        self.need(counter.dtype.is_integer and counter.lanes == 1, f"counter '{counter.name}' is not a scalar integer")
+        for end in (stmt.start, stmt.stop):
+            self.need(end.dtype is counter.dtype and end.lanes == 1, f"a bound of loop '{counter.name}' is not a scalar {counter.dtype}")
+        if stmt.kind is LoopKind.PARALLEL:
+            self.need(not kinds and siblings == 1, f"PARALLEL loop '{counter.name}' is not the only statement of the kernel")
+        if stmt.kind is LoopKind.UNROLLED:
+            fixed = isinstance(stmt.start, Const) and isinstance(stmt.stop, Const)
+            self.need(fixed, f"UNROLLED loop '{counter.name}' has no constant trip count")
+        if stmt.kind is LoopKind.BLOCK:
+            self.need(LoopKind.THREAD not in kinds, f"BLOCK loop '{counter.name}' is inside a THREAD loop")
+        inner = dict(names)
+        self.bind(counter, inner, buffers)
+        concurrent = stmt.kind in (LoopKind.PARALLEL, LoopKind.BLOCK, LoopKind.THREAD)
+        self.block(stmt.body, inner, set() if concurrent else mutable, buffers, (*kinds, stmt.kind))
+
+    def bind(self, var: Var, names: dict[str, Var], buffers: set[Buffer]) -> None:
+        self.identifier(var.name)
+        taken = var.name in names or any(b.name == var.name for b in buffers)
+        self.need(not taken, f"'{var.name}' is bound again while it is visible")
+        names[var.name] = var
+
+    def store(self, stmt: Store, buffers: set[Buffer]) -> None:
+        buffer, index, value, mask = stmt.buffer, stmt.index, stmt.value, stmt.mask
+        name = buffer.name
+        self.reachable(buffer, buffers)
+        local = buffer.space is not Space.GLOBAL
+        self.need(local or buffer.access is not Access.READ, f"'{name}' is only read, but written")
+        self.need(value.dtype is buffer.dtype, f"a {value.dtype} is stored into '{name}', which holds {buffer.dtype}")
+        self.access(name, index, value.lanes, mask)
+
+    def access(self, name: str, index: Expr, lanes: int, mask: Expr | None) -> None:
+        self.need(index.dtype.is_integer, f"the index into '{name}' is a {index.dtype}")
+        self.need(index.lanes in (1, lanes), f"'{name}' is indexed by {index.lanes} lanes for {lanes}")
+        if mask is not None:
+            right = mask.dtype is DType.BOOL and mask.lanes == lanes
+            self.need(right, f"the mask of an access to '{name}' is not {lanes} lanes of bool")
+
+    # ---- expressions -------------------------------------------------------------------------
+
+    def alike(self, var: Var, value: Expr, what: str) -> None:
+        same = var.dtype is value.dtype and var.lanes == value.lanes
+        self.need(same, f"{what} is {var.dtype}x{var.lanes} but is given {value.dtype}x{value.lanes}")
+
+    def visible(self, var: Var, names: dict[str, Var]) -> None:
+        known = names.get(var.name)
+        self.need(known is not None, f"'{var.name}' is used out of scope")
+        self.need(known == var, f"'{var.name}' is used as {var.dtype}x{var.lanes} but bound otherwise")
+
+    def reachable(self, buffer: Buffer, buffers: set[Buffer]) -> None:
+        self.need(buffer in buffers, f"buffer '{buffer.name}' is used out of scope")
+
+    def exprs(self, given: tuple[Expr, ...], names: dict[str, Var], buffers: set[Buffer]) -> None:
+        for expr in walk(given):
+            self.need(expr.lanes >= 1, "an expression has no lanes")
+            match expr:
+                case Const(value=value, dtype=dtype):
+                    self.const(value, dtype)
+                case Var():
+                    self.visible(expr, names)
+                case Ramp(base=base):
+                    self.need(base.dtype.is_integer and base.lanes == 1, "the base of a ramp is not a scalar integer")
+                case Splat(value=value):
+                    self.need(value.lanes == 1, "a splat of a vector")
+                case Load(buffer=buffer, index=index, lanes=lanes, mask=mask):
+                    self.reachable(buffer, buffers)
+                    readable = buffer.space is not Space.GLOBAL or buffer.access is not Access.WRITE
+                    self.need(readable, f"'{buffer.name}' is only written, but read")
+                    self.access(buffer.name, index, lanes, mask)
+                case Apply():
+                    self.apply(expr)
+                case Fold(primitive=primitive, value=value):
+                    self.need(primitive in FOLDABLE, f"'{primitive}' cannot fold lanes")
+                    self.typed(primitive, value.dtype)
+                case Shuffle(values=values, picks=picks):
+                    same = len({v.dtype for v in values}) == 1 and 1 <= len(values) <= 2
+                    self.need(same, "a shuffle of unequal types")
+                    total = sum(v.lanes for v in values)
+                    self.need(bool(picks) and all(0 <= p < total for p in picks), "a shuffle picks a lane that is not there")
+                case Exchange(distance=distance):
+                    self.need(distance > 0, "an exchange over no distance")
+
+    def const(self, value: object, dtype: DType) -> None:
+        if dtype.is_float:
+            self.need(isinstance(value, int | float), f"{value!r} is not a {dtype}")
+        elif dtype is DType.BOOL:
+            self.need(value in (0, 1), f"{value!r} is not a bool")
+        else:
+            low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+            high = low + (1 << dtype.bits) - 1
+            self.need(isinstance(value, int) and low <= value <= high, f"{value!r} is not a {dtype}")
+
+    def apply(self, expr: Apply) -> None:
+        primitive, operands = expr.primitive, expr.operands
+        self.need(len(operands) == primitive.arity, f"'{primitive}' is given {len(operands)} operands")
+        self.need(all(o.lanes == expr.lanes for o in operands), f"'{primitive}' meets operands of other lanes")
+        first = operands[0].dtype
+        if primitive is P.SELECT:
+            self.need(first is DType.BOOL, "the condition of a select is not bool")
+            self.need(operands[1].dtype is operands[2].dtype is expr.dtype, "the branches of a select differ in type")
+            return
+        if primitive is P.CAST:
+            return
+        if primitive is P.BITCAST:
+            whole = first.bits == expr.dtype.bits and DType.BOOL not in (first, expr.dtype)
+            self.need(whole, f"a {first} has no bits of a {expr.dtype}")
+            return
+        self.need(all(o.dtype is first for o in operands), f"'{primitive}' meets {', '.join(o.dtype.value for o in operands)}")
+        result = DType.BOOL if primitive.is_comparison else first
+        self.need(expr.dtype is result, f"'{primitive}' of {first} is said to be {expr.dtype}")
+        self.typed(primitive, first)
+
+    def typed(self, primitive: Primitive, dtype: DType) -> None:
+        """Whether a primitive works on a type at all."""
+        if dtype.is_half:
+            self.need(primitive in _ANY, f"'{primitive}' of {dtype}: halves are cast to f32 first")
+        if dtype is DType.BOOL:
+            self.need(primitive in _BOOLS, f"'{primitive}' of bool")
+        if dtype.is_float:
+            self.need(primitive not in _INTEGERS | _BITS, f"'{primitive}' of {dtype}")
+        if dtype.is_integer:
+            self.need(primitive not in _FLOATS, f"'{primitive}' of {dtype}")
+
+
+def applies(primitive: Primitive, dtype: DType) -> bool:
+    """True where a primitive takes operands of a type; what conformance cases are made from."""
+    try:
+        _Verifier(Kernel("asked", (), ())).typed(primitive, dtype)
+    except VerifyError:
+        return False
+    return True
