@@ -101,8 +101,8 @@ def compute(expression: Parsed, constants: Constants, place: Place, tree: ast.ex
                 return found
             case ast.Name() | ast.Attribute():
                 name = dotted(node) or ""
-                if name in ("true", "false"):
-                    return name == "true"
+                if name in ("true", "false", "inf", "nan"):
+                    return name == "true" if name in ("true", "false") else float(name)
                 at = expression.place(node)
                 if name.startswith("$"):
                     return constants.param(name[1:], place, *at)
@@ -143,7 +143,7 @@ def compute(expression: Parsed, constants: Constants, place: Place, tree: ast.ex
 
     def apply(node: ast.expr, function: Callable[..., Any], *args: Any) -> Any:
         if function is operator.pow and not _small_power(*args):
-            raise fault(node, "XL4005", f"a number of more than {MAX_BITS} bits")
+            raise fault(node, "XL4015", f"a number of more than {MAX_BITS} bits")
         if function is operator.mul and any(isinstance(a, str | list) for a in args):
             raise fault(node, "XL2017", "text and lists are not multiplied")
         try:
@@ -155,7 +155,7 @@ def compute(expression: Parsed, constants: Constants, place: Place, tree: ast.ex
             detail = str(error) if isinstance(error, ValueError | IndexError) else f"this does not work with {kinds}"
             raise fault(node, "XL2017", detail) from None
         if isinstance(result, int) and result.bit_length() > MAX_BITS:
-            raise fault(node, "XL4005", f"a number of more than {MAX_BITS} bits")
+            raise fault(node, "XL4015", f"a number of more than {MAX_BITS} bits")
         if isinstance(result, float) and not math.isfinite(result) and all(map(_finite, args)):
             raise fault(node, "XL2017", f"the result is {result}")
         return result

@@ -33,7 +33,7 @@ def use(context: Context, scope: Scope, spec: schema.BlockNode, path: str, place
         trail = " -> ".join([*context.stack[context.stack.index(name) :], name])
         raise Fault("XL2010", f"block {name!r} uses itself: {trail}", place.at("block").span)
     if len(context.stack) >= MAX_DEPTH:
-        raise Fault("XL4004", f"blocks are nested deeper than {MAX_DEPTH}", place.at("block").span)
+        raise Fault("XL4014", f"blocks are nested deeper than {MAX_DEPTH}", place.at("block").span)
     given = arguments(context, scope, spec, block, name, path, place)
     count = None if spec.repeat is None else whole(scope, spec.repeat, place.at("repeat"), 1, MAX_REPEAT)
     if count is None:

@@ -59,7 +59,7 @@ class Context:
                 check_size(type, origin.span)
             stack += node.inputs
         if self.count > MAX_NODES:
-            raise Fault("XL4008", f"the model has more than {MAX_NODES:,} operations", origin.span)
+            raise Fault("XL4018", f"the model has more than {MAX_NODES:,} operations", origin.span)
 
 
 def check_size(type: Type, span: Span | None) -> None:
@@ -72,7 +72,7 @@ def check_size(type: Type, span: Span | None) -> None:
     else:
         return
     if most * type.dtype.nbytes > MAX_ELEMENTS:
-        raise Fault("XL4009", f"{type} has {most:.3g} elements: more bytes than 63 bits count", span)
+        raise Fault("XL4019", f"{type} has {most:.3g} elements: more bytes than 63 bits count", span)
 
 
 def shape_fault(error: ShapeError, what: str, spans: Any) -> Fault:

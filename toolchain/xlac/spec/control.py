@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from xlac.ir.dims import Dim
@@ -82,12 +81,10 @@ class Carried:
             found[name] = Copies(mine) if name in self.copied else mine[0]
         return found
 
-    def params(self) -> list[Node]:
+    def params(self, path: str, place: Place) -> list[Node]:
         """Inputs of a body for the carried values."""
-        from xlac.ops.leaf import Param
-
         return [
-            Node.of(Param(name=f"{name}.{i}" if name in self.copied else name, type=node.type), origin=node.origin)
+            _param(f"{name}.{i}" if name in self.copied else name, node.type, path, place.at("carry", name))
             for name, nodes in self.inits.items()
             for i, node in enumerate(nodes)
         ]
@@ -141,6 +138,8 @@ def body_scope(scope: Scope, path: str) -> Scope:
 
 def captured(scope: Scope, frames: Sequence[Frame]) -> tuple[list[Node], list[dict[Node, Node]]]:
     """What several bodies read from around them, in one order, and each body's own inputs for it."""
+    from xlac.ops.leaf import Param
+
     outer: dict[Node, None] = {}
     for frame in frames:
         outer.update(dict.fromkeys(frame.captured))
@@ -150,15 +149,16 @@ def captured(scope: Scope, frames: Sequence[Frame]) -> tuple[list[Node], list[di
         table: dict[Node, Node] = {}
         for i, node in enumerate(nodes):
             inner = frame.captured.get(node)
-            table[node] = inner if inner is not None else _param(node.name or f"captured_{i}", node)
+            unused = Param(node.name or f"captured_{i}", node.type)
+            table[node] = inner if inner is not None else Node.of(unused, origin=node.origin)
         tables.append(table)
     return nodes, tables
 
 
-def _param(name: str, like: Node) -> Node:
+def _param(name: str, type: Type, path: str, place: Place) -> Node:
     from xlac.ops.leaf import Param
 
-    return Node.of(Param(name=name, type=like.type), origin=like.origin)
+    return Node.of(Param(name=name, type=type), origin=Origin(f"{path}.{name}", place.key))
 
 
 def named(nodes: Sequence[Node]) -> dict[str, Node]:
@@ -183,7 +183,7 @@ def run_body(context: Context, inner: Scope, body: Mapping[str, Any], place: Pla
     context.stack.append("")  # a body: the depth is limited with that of blocks
     try:
         if len(context.stack) > 40:
-            raise Fault("XL4004", "loops and blocks are nested deeper than 40", place.key)
+            raise Fault("XL4014", "loops and blocks are nested deeper than 40", place.key)
         elaborate(context, inner, entries_at(body, place))
     finally:
         context.stack.pop()
@@ -198,14 +198,13 @@ def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place
     sliced = slices(context, scope, spec, path, place)
     length = steps(scope, spec, sliced, place)
     inner = body_scope(scope, path)
-    carry_params = carried.params()
+    carry_params = carried.params(path, place)
     inner.values.update(carried.values(carry_params))
     slice_params = []
     for name, (node, _) in sliced.items():
         if name in inner.values:
             raise Fault("XL1021", f"{name!r} is a slice and a carried value", place.at("scan", name).key)
-        param = _param(name, node)
-        param = Node.of(replace(param.op, type=Type(node.type.dtype, node.shape[1:])), origin=node.origin)  # type: ignore[type-var]
+        param = _param(name, node.type.with_shape(node.shape[1:]), path, place.at("scan", name))
         inner.values[name] = param
         slice_params.append(param)
     run_body(context, inner, spec.body, place.at("body"))
@@ -286,17 +285,19 @@ def loop(context: Context, scope: Scope, spec: schema.WhileNode, path: str, plac
     carried = Carried(context, scope, spec, path, place)
     if not carried.inits:
         raise Fault("XL2012", "a while loop carries at least one value", place.at("carry").span)
-    test, inner = body_scope(scope, path), body_scope(scope, path)
-    test_params, body_params = carried.params(), carried.params()
-    test.values.update(carried.values(test_params))
+    inner = body_scope(scope, path)
+    test_params, body_params = carried.params(path, place), carried.params(path, place)
     inner.values.update(carried.values(body_params))
     at = place.at("while")
-    holds = as_node(context, expression(context, test, spec.condition, path, at), spec.condition, path, at)
+    test, outputs = branch(context, scope, spec.condition, f"{path}.while", at, carried.values(test_params))
+    if len(outputs) != 1:
+        raise Fault("XL2012", f"the condition of while is one value, and this gives {len(outputs)}", at.span)
+    (holds,) = outputs.values()
     if holds.type != Type(DType.BOOL):
         raise Fault("XL2009", f"the condition of while is {holds.type}, and must be bool[]", at.span)
     run_body(context, inner, spec.body, place.at("body"))
     after = carried.next(context, inner, spec, path, place)
-    outer, (in_test, in_body) = captured(scope, [test.frame, inner.frame])
+    outer, (in_test, in_body) = captured(scope, [test, inner.frame])
     op = While(
         cond=Graph(f"{path}.while", (*test_params, *in_test.values()), {"y0": holds}),
         body=Graph(path, (*body_params, *in_body.values()), named([*after, *in_body.values()])),
@@ -352,9 +353,12 @@ def cond(context: Context, scope: Scope, spec: schema.CondNode, path: str, place
     return Bundle(members, results[0], results)
 
 
-def branch(context: Context, scope: Scope, spec: Any, path: str, place: Place) -> tuple[Frame, dict[str, Node]]:
+def branch(
+    context: Context, scope: Scope, spec: Any, path: str, place: Place, values: Mapping[str, Value] | None = None
+) -> tuple[Frame, dict[str, Node]]:
     """One branch: its frame and results; an expression has one result without a name. Raises Fault or Poisoned."""
     inner = body_scope(scope, path)
+    inner.values.update(values or {})
     if not isinstance(spec, schema.Branch):
         return inner.frame, {"": as_node(context, expression(context, inner, spec, path, place), spec, path, place)}
     run_body(context, inner, spec.body, place.at("body"))

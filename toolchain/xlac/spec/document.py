@@ -63,7 +63,7 @@ def read_document(file: Path, report: Report, allow_outside: bool = False) -> Me
             report.add("XL3002", f"{path} is outside the spec's folder", asked, "--allow-outside permits it")
             continue
         if len(seen) > MAX_FILES:
-            report.add("XL4007", f"more than {MAX_FILES} files are included", asked)
+            report.add("XL4017", f"more than {MAX_FILES} files are included", asked)
             break
         try:
             source = read(path)

@@ -68,7 +68,7 @@ def _needs(context: Context, scope: Scope, key: str, entry: Entry[Any], owner: M
                     break
                 end = name.rfind(".", 0, end)
     except RecursionError:
-        raise Fault("XL4004", "nested too deeply", entry.place.key) from None
+        raise Fault("XL4014", "nested too deeply", entry.place.key) from None
     return list(found)
 
 
@@ -86,7 +86,8 @@ def bind(scope: Scope, names: tuple[str, ...], value: Value, place: Place) -> No
 
 def make(context: Context, scope: Scope, key: str, spec: Any, place: Place) -> Value:
     """The value of one entry. Raises Fault or Poisoned."""
-    from xlac.spec import blocks, control
+    from xlac.spec.blocks import use
+    from xlac.spec.control import cond, loop, scan
 
     path = scope.path(split_names(key)[0])
     if spec == BROKEN:
@@ -95,13 +96,13 @@ def make(context: Context, scope: Scope, key: str, spec: Any, place: Place) -> V
         case schema.OpNode():
             return operation(context, scope, spec, path, place)
         case schema.BlockNode():
-            return blocks.use(context, scope, spec, path, place)
+            return use(context, scope, spec, path, place)
         case schema.ScanNode():
-            return control.scan(context, scope, spec, path, place)
+            return scan(context, scope, spec, path, place)
         case schema.WhileNode():
-            return control.loop(context, scope, spec, path, place)
+            return loop(context, scope, spec, path, place)
         case schema.CondNode():
-            return control.cond(context, scope, spec, path, place)
+            return cond(context, scope, spec, path, place)
     found = expression(context, scope, spec, path, place)
     return as_node(context, found, spec, path, place) if isinstance(found, int | float) else found
 

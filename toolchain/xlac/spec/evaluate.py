@@ -127,8 +127,8 @@ class Evaluator:
         if name.startswith("$"):
             return self.number(node)
         if not self.scope.sees(name):
-            if name in ("true", "false"):
-                return name == "true"
+            if name in ("true", "false", "inf", "nan"):
+                return name == "true" if name in ("true", "false") else float(name)
             if name in self.scope.constants.dims:
                 return self.number(node)
             if name in self.scope.constants.params:

@@ -106,7 +106,7 @@ def parse(text: str) -> Parsed:
     """The tree of an expression. Raises Malformed."""
     if len(text) > MAX_LENGTH:
         message = f"an expression of {len(text):,} characters; at most {MAX_LENGTH:,} are read"
-        raise Malformed(message, hint="give its parts names of their own", code="XL4006")
+        raise Malformed(message, hint="give its parts names of their own", code="XL4016")
     if not text.strip():
         raise Malformed("an expression is empty")
     replaced = _replaced(text)
@@ -115,7 +115,7 @@ def parse(text: str) -> Parsed:
     except SyntaxError as error:
         raise _syntax(text, replaced, error) from None
     except (ValueError, MemoryError, RecursionError):
-        raise Malformed("an expression is nested too deeply", hint="give its parts names", code="XL4006") from None
+        raise Malformed("an expression is nested too deeply", hint="give its parts names", code="XL4016") from None
     if isinstance(tree, ast.Tuple) and tree.elts and tree.col_offset == 0:
         raise Malformed("an expression is one value; this is a list of several", 0, len(text),
                         "name several results in the key: 'a, b: split(x, parts=2)'")  # fmt: skip
@@ -141,7 +141,7 @@ def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
     elif re.search(r"(?<![=<>!])=(?!=)", text) and "(" not in text:
         hint = "'==' compares"
     if "exceeds the limit" in message or "too many nested" in message:
-        return Malformed("an expression is nested too deeply or holds a number too long", code="XL4006")
+        return Malformed("an expression is nested too deeply or holds a number too long", code="XL4016")
     column = max(0, min(column, max(0, len(text) - 1)))
     if message == "'" or not message:
         message = "this is no expression"
@@ -158,7 +158,7 @@ def _check(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:
         node, depth = stack.pop()
         if depth > MAX_DEPTH:
             raise Malformed("an expression is nested too deeply", *_place(text, replaced, node),
-                            hint="give its parts names of their own", code="XL4006")  # fmt: skip
+                            hint="give its parts names of their own", code="XL4016")  # fmt: skip
         if not isinstance(node, _ALLOWED):
             what = _NAMES.get(type(node), type(node).__name__.lower())
             raise Malformed(f"{what} is not part of the expression language", *_place(text, replaced, node),

@@ -75,10 +75,10 @@ def read_dims(merged: Merged, given: Mapping[str, DimValue], report: Report) -> 
             report.add("XL2014", f"there is no size {name!r} to set", None, nearest(name, merged.dims))
     for name, entry in merged.dims.items():
         try:
-            declared = declared_dim(name, entry)
-            found: int | Symbol = declared
+            size = declared_dim(name, entry)
+            found: int | Symbol = size
             if name in given:
-                found = narrowed(name, declared, given[name], entry.place)
+                found = narrowed(name, size, given[name], entry.place)
             if isinstance(found, int):
                 sizes[name] = found
             else:
@@ -205,7 +205,8 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
     from xlac.ops.leaf import Param
 
     found: list[Node] = []
-    for name, entry in {**merged.inputs, **merged.state}.items():
+    declared: dict[str, Entry[Any]] = {**merged.inputs, **merged.state}
+    for name, entry in declared.items():
         state = isinstance(entry.spec, schema.StateSpec)
         at = entry.place if isinstance(entry.spec, str) else entry.place.at("type")
         text = entry.spec if isinstance(entry.spec, str) else entry.spec.type

@@ -52,15 +52,23 @@ def reads(spec: Any, known: Known, fields: Callable[[str], frozenset[str] | None
         case schema.WhileNode():
             for carry in spec.carry.values():
                 yield from references(carry.init if isinstance(carry, schema.Carry) else carry, known)
-            yield from body_reads(spec.body, [*spec.next.values(), spec.condition], {*spec.carry}, known, fields)
+            yield from body_reads(spec.body, spec.next.values(), {*spec.carry}, known, fields)
+            yield from branch_reads(spec.condition, {*spec.carry}, known, fields)
         case schema.CondNode():
             yield from names_of(spec.on, known)
             for branch in (spec.then, spec.otherwise, *(spec.branches or ())):
-                if isinstance(branch, schema.Branch):
-                    outputs = branch.outputs if isinstance(branch.outputs, list) else branch.outputs.values()
-                    yield from body_reads(branch.body, outputs, set(), known, fields)
-                else:
-                    yield from names_of(branch, known)
+                yield from branch_reads(branch, set(), known, fields)
+
+
+def branch_reads(
+    spec: Any, local: set[str], known: Known, fields: Callable[[str], frozenset[str] | None]
+) -> Iterator[str]:
+    """The names that a branch reads from around it: an expression, or a graph of its own."""
+    if isinstance(spec, schema.Branch):
+        outputs = spec.outputs if isinstance(spec.outputs, list) else spec.outputs.values()
+        yield from body_reads(spec.body, outputs, local, known, fields)
+    else:
+        yield from body_reads({}, [spec], local, known, fields)
 
 
 def references(inputs: Any, known: Known) -> Iterator[str]:

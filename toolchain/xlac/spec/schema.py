@@ -152,10 +152,10 @@ class Strict(BaseModel):
 class DimSpec(Strict):
     """A symbolic size and its bounds; `opt` is the size to optimise for."""
 
-    min: Whole = Field(1, description="the least size")
-    max: Whole = Field(None, description="the greatest size")
-    opt: Whole = Field(None, description="the size to optimise for; max unless given")
-    multiple_of: Whole = Field(1, description="every size is a multiple of this")
+    min: Whole = Field(default=1, description="the least size")
+    max: Whole = Field(default=None, description="the greatest size")
+    opt: Whole = Field(default=None, description="the size to optimise for; max unless given")
+    multiple_of: Whole = Field(default=1, description="every size is a multiple of this")
 
 
 class OpNode(BaseModel):
@@ -164,9 +164,9 @@ class OpNode(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     op: Text = Field(description="the operation: see `xlac ops`")
-    inputs: References = Field([], alias="in", description="a name, a list, or a mapping by operand")
-    when: Flag = Field(True, description="whether the node is there at all")
-    otherwise: Expression = Field(None, alias="else", description="the value if it is not")
+    inputs: References = Field(default=[], alias="in", description="a name, a list, or a mapping by operand")
+    when: Flag = Field(default=True, description="whether the node is there at all")
+    otherwise: Expression = Field(default=None, alias="else", description="the value if it is not")
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -177,27 +177,27 @@ class BlockNode(Strict):
     """A block used once, or several times in a row."""
 
     block: Text = Field(description="the name of the block")
-    inputs: References = Field([], alias="in", description="a name, a list, or a mapping by input")
-    params: dict[str, Any] = Field({}, alias="with", description="values for the block's parameters")
-    repeat: Whole = Field(None, description="how many copies, each fed by the one before")
-    first: dict[str, Any] = Field({}, description="parameters of the first copy")
-    last: dict[str, Any] = Field({}, description="parameters of the last copy")
+    inputs: References = Field(default=[], alias="in", description="a name, a list, or a mapping by input")
+    params: dict[str, Any] = Field(default={}, alias="with", description="values for the block's parameters")
+    repeat: Whole = Field(default=None, description="how many copies, each fed by the one before")
+    first: dict[str, Any] = Field(default={}, description="parameters of the first copy")
+    last: dict[str, Any] = Field(default={}, description="parameters of the last copy")
     chain: Annotated[
         Annotated[list[Text], Tag("<list>")] | Annotated[dict[str, Text], Tag("<mapping>")], Discriminator(_is_list)
     ] | None = Field(
-        None, description="which outputs feed the next copy: a list feeds the inputs in order, a mapping says input: output"
+        default=None, description="which outputs feed the next copy: a list feeds the inputs in order, a mapping says input: output"
     )
-    index: list[str] = Field([], description="inputs whose value holds one for each copy")
-    when: Flag = Field(True, description="whether the block is there at all")
-    otherwise: Expression = Field(None, alias="else", description="the value if it is not")
+    index: list[str] = Field(default=[], description="inputs whose value holds one for each copy")
+    when: Flag = Field(default=True, description="whether the block is there at all")
+    otherwise: Expression = Field(default=None, alias="else", description="the value if it is not")
 
 
 class Carry(Strict):
     """A value that one step of a loop hands to the next."""
 
     init: References = Field(description="the value before the first step; a list gives one for each copy")
-    copies: Whole = Field(None, description="how many, read as name.0, name.1, …")
-    type: TypeText = Field(None, description="its type, where a number leaves it open")
+    copies: Whole = Field(default=None, description="how many, read as name.0, name.1, …")
+    type: TypeText = Field(default=None, description="its type, where a number leaves it open")
 
 
 def _one_of(*keys: str) -> Any:
@@ -219,28 +219,19 @@ class ScanNode(Strict):
     """A loop over slices of values along an axis."""
 
     scan: dict[Name, Expression] = Field(description="name of the slice: value that is sliced")
-    axis: Whole = Field(0, description="the axis that is sliced")
-    length: Whole = Field(None, description="how many steps, where nothing is sliced")
-    reverse: Flag = Field(False, description="from the last slice to the first")
-    carry: dict[Name, CarryLike] = Field({}, description="values handed from step to step")
-    body: dict[Names, GraphEntry] = Field({}, description="the graph of one step")
-    next: dict[str, Expression] = Field({}, description="the carried values after a step")
-    stack: dict[Name, Expression] = Field({}, description="values of every step, stacked along the axis")
-
-
-class WhileNode(Strict):
-    """A loop that runs while a condition over its carried values is true."""
-
-    condition: Expression = Field(alias="while", description="a bool over the carried values")
-    carry: dict[Name, CarryLike] = Field(description="values handed from step to step")
-    body: dict[Names, GraphEntry] = Field({}, description="the graph of one step")
-    next: dict[str, Expression] = Field(description="the carried values after a step")
+    axis: Whole = Field(default=0, description="the axis that is sliced")
+    length: Whole = Field(default=None, description="how many steps, where nothing is sliced")
+    reverse: Flag = Field(default=False, description="from the last slice to the first")
+    carry: dict[Name, CarryLike] = Field(default={}, description="values handed from step to step")
+    body: dict[Names, GraphEntry] = Field(default={}, description="the graph of one step")
+    next: dict[str, Expression] = Field(default={}, description="the carried values after a step")
+    stack: dict[Name, Expression] = Field(default={}, description="values of every step, stacked along the axis")
 
 
 class Branch(Strict):
     """A branch with a graph of its own."""
 
-    body: dict[Names, GraphEntry] = Field({}, description="the graph of the branch")
+    body: dict[Names, GraphEntry] = Field(default={}, description="the graph of the branch")
     outputs: Outputs = Field(description="its results; every branch has the same names")
 
 
@@ -250,13 +241,22 @@ BranchLike = Annotated[
 ]
 
 
+class WhileNode(Strict):
+    """A loop that runs while a condition over its carried values is true."""
+
+    condition: BranchLike = Field(alias="while", description="a bool over the carried values")
+    carry: dict[Name, CarryLike] = Field(description="values handed from step to step")
+    body: dict[Names, GraphEntry] = Field(default={}, description="the graph of one step")
+    next: dict[str, Expression] = Field(description="the carried values after a step")
+
+
 class CondNode(Strict):
     """A choice between graphs, of which one runs."""
 
     on: Expression = Field(alias="cond", description="a bool for then and else, or the number of a branch")
-    then: BranchLike = Field(None, description="when true")
-    otherwise: BranchLike = Field(None, alias="else", description="when false")
-    branches: list[BranchLike] | None = Field(None, description="by number; out of range means the last")
+    then: BranchLike = Field(default=None, description="when true")
+    otherwise: BranchLike = Field(default=None, alias="else", description="when false")
+    branches: list[BranchLike] | None = Field(default=None, description="by number; out of range means the last")
 
 
 GraphEntry = Annotated[
@@ -278,8 +278,8 @@ class BlockSpec(Strict):
     """A part of a graph that is used under several names."""
 
     doc: str = ""
-    params: dict[Name, Param] = Field({}, description="parameters and defaults; null must be given by the user of the block")
-    inputs: BlockInputs = Field([], description="the values it reads, with types if you like")
+    params: dict[Name, Param] = Field(default={}, description="parameters and defaults; null must be given by the user of the block")
+    inputs: BlockInputs = Field(default=[], description="the values it reads, with types if you like")
     graph: dict[Names, GraphEntry] = Field(description="its nodes")
     outputs: Outputs = Field(description="its results; the first is what its name stands for")
 
@@ -290,10 +290,10 @@ class OpSpec(Strict):
     doc: str = ""
     inputs: dict[Name, TypeText] = Field(description="operands and types; *S stands for any shape, a new name for any size")
     outputs: dict[Name, TypeText] = Field(description="results and types")
-    params: dict[Name, Param] = Field({}, description="attributes and defaults; null must be given")
+    params: dict[Name, Param] = Field(default={}, description="attributes and defaults; null must be given")
     expr: dict[Names, GraphEntry] = Field(description="the meaning, by simpler operations")
     kernels: dict[Literal["c", "cpu", "cuda", "reference"], Text] = Field(
-        {}, description="hand-written kernels by target, checked against expr"
+        default={}, description="hand-written kernels by target, checked against expr"
     )
 
 
@@ -301,11 +301,11 @@ class TensorInit(Strict):
     """How the values of a tensor are drawn."""
 
     scheme: Literal["normal", "uniform", "zeros", "ones", "constant", "kaiming", "xavier"] = "normal"
-    std: float | None = Field(None, ge=0, allow_inf_nan=False, description="standard deviation of normal")
-    mean: float = Field(0.0, allow_inf_nan=False, description="mean of normal")
-    low: float = Field(-1.0, allow_inf_nan=False, description="least value of uniform")
-    high: float = Field(1.0, allow_inf_nan=False, description="greatest value of uniform")
-    value: float = Field(0.0, allow_inf_nan=False, description="the value of constant")
+    std: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="standard deviation of normal")
+    mean: float = Field(default=0.0, allow_inf_nan=False, description="mean of normal")
+    low: float = Field(default=-1.0, allow_inf_nan=False, description="least value of uniform")
+    high: float = Field(default=1.0, allow_inf_nan=False, description="greatest value of uniform")
+    value: float = Field(default=0.0, allow_inf_nan=False, description="the value of constant")
 
 
 Scheme = Literal["normal", "uniform", "zeros", "ones", "kaiming", "xavier"]
@@ -319,8 +319,8 @@ class InitSpec(Strict):
     """Weights drawn from a seed; the same on every machine."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    scheme: InitLike = Field("kaiming", description="of tensors that no pattern names")
-    tensors: dict[str, InitLike] = Field({}, description="by pattern of the name, such as '*.bias'; the first that fits")
+    scheme: InitLike = Field(default="kaiming", description="of tensors that no pattern names")
+    tensors: dict[str, InitLike] = Field(default={}, description="by pattern of the name, such as '*.bias'; the first that fits")
 
 
 class WeightsSpec(Strict):
@@ -329,10 +329,10 @@ class WeightsSpec(Strict):
     file: Annotated[
         Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")],
         Discriminator(lambda value: "<list>" if isinstance(value, list) else "<text>"),
-    ] | None = Field(None, description="a safetensors file, or several")  # fmt: skip
-    rename: dict[str, str] = Field({}, description="regular expression: text, applied to the names in the file")
-    tensors: dict[str, TypeText] = Field({}, description="types that the tensors must have")
-    init: InitSpec | None = Field(None, description="draws what no file gives")
+    ] | None = Field(default=None, description="a safetensors file, or several")  # fmt: skip
+    rename: dict[str, str] = Field(default={}, description="regular expression: text, applied to the names in the file")
+    tensors: dict[str, TypeText] = Field(default={}, description="types that the tensors must have")
+    init: InitSpec | None = Field(default=None, description="draws what no file gives")
 
 
 WeightsLike = Annotated[
@@ -368,7 +368,7 @@ class TrainSpec(Strict):
     loss: Expression
     metrics: dict[Name, Expression] = {}
     optimizer: dict[Literal["sgd", "momentum", "adam", "adamw"], dict[str, Any]] = Field(min_length=1, max_length=1)
-    wrt: list[str] = Field(["*"], description="patterns of the weights that learn")
+    wrt: list[str] = Field(default=["*"], description="patterns of the weights that learn")
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
 
@@ -382,22 +382,22 @@ class Document(Strict):
     """A spec."""
 
     xlac: Literal[1] = Field(description="the version of the format")
-    model: Name | None = Field(None, description="the name of the model")
+    model: Name | None = Field(default=None, description="the name of the model")
     doc: str = ""
-    include: list[str] = Field([], description="specs whose sections are merged into this one")
+    include: list[str] = Field(default=[], description="specs whose sections are merged into this one")
     precision: Literal["default", "fast"] | None = Field(
-        None, description="fast: sums may be reordered and half-precision rounding skipped"
+        default=None, description="fast: sums may be reordered and half-precision rounding skipped"
     )
-    dims: dict[Name, DimLike] = Field({}, description="sizes by name: a number, or bounds")
-    params: dict[Name, Param] = Field({}, description="build-time constants; null must be given by --set")
-    weights: WeightsLike | None = Field(None, description="where the learned tensors are")
-    inputs: dict[Name, InputLike] = Field({}, description="what the caller supplies")
-    state: dict[Name, StateSpec] = Field({}, description="what is kept between calls")
-    ops: dict[Name, OpSpec] = Field({}, description="operations of your own")
-    blocks: dict[Name, BlockSpec] = Field({}, description="parts used under several names")
-    graph: dict[Names, GraphEntry] = Field({}, description="the nodes, in any order")
-    outputs: Outputs | None = Field(None, description="the results")
-    train: TrainSpec | None = Field(None, description="training of the same model")
+    dims: dict[Name, DimLike] = Field(default={}, description="sizes by name: a number, or bounds")
+    params: dict[Name, Param] = Field(default={}, description="build-time constants; null must be given by --set")
+    weights: WeightsLike | None = Field(default=None, description="where the learned tensors are")
+    inputs: dict[Name, InputLike] = Field(default={}, description="what the caller supplies")
+    state: dict[Name, StateSpec] = Field(default={}, description="what is kept between calls")
+    ops: dict[Name, OpSpec] = Field(default={}, description="operations of your own")
+    blocks: dict[Name, BlockSpec] = Field(default={}, description="parts used under several names")
+    graph: dict[Names, GraphEntry] = Field(default={}, description="the nodes, in any order")
+    outputs: Outputs | None = Field(default=None, description="the results")
+    train: TrainSpec | None = Field(default=None, description="training of the same model")
 
 
 for _model in (ScanNode, WhileNode, Branch, CondNode, BlockSpec, OpSpec, Document):

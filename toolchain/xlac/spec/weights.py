@@ -48,8 +48,8 @@ def find(
     if entry is None:
         if wanted:
             first = next(iter(wanted.values()))
-            names = ", ".join(list(wanted)[:3]) + (", …" if len(wanted) > 3 else "")
-            report.add("XL3003", f"the model learns {len(wanted)} tensors ({names}), and the spec gives no weights",
+            some = ", ".join(list(wanted)[:3]) + (", …" if len(wanted) > 3 else "")
+            report.add("XL3003", f"the model learns {len(wanted)} tensors ({some}), and the spec gives no weights",
                        first.origin.span if first.origin else None,
                        "weights: model.safetensors, or weights: {init: {seed: 0}}")  # fmt: skip
         return Weights({})
@@ -80,7 +80,8 @@ def find(
             makers[name] = _drawn(name, node.type, spec.init)
         elif readable:
             missing.append(name)
-    listed(missing, wanted, [n for n in names if n not in wanted], at, report) if readable else None
+    if readable:
+        listed(missing, wanted, [n for n in names if n not in wanted], at, report)
     if spec.init is not None:
         dead_patterns(spec.init, wanted, place, report)
     return Weights(makers)

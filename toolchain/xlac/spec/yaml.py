@@ -70,11 +70,11 @@ class Source:
         """The value at `path`, or the innermost one around it, and how much of the path was found."""
         at = self.root
         for depth, key in enumerate(path):
-            data = at.data
-            if (isinstance(data, dict) and isinstance(key, str) and key in data) or (isinstance(data, list) and isinstance(key, int) and key < len(data)):
-                at = data[key]
-            else:
+            data: Any = at.data
+            known = key in data if isinstance(data, dict) else isinstance(data, list) and key in range(len(data))
+            if not known:
                 return at, path[:depth]
+            at = data[key]
         return at, path
 
     def span(self, path: Path_, offset: int = 0, width: int = 0) -> Span:
@@ -134,7 +134,7 @@ def read(file: Path) -> Source:
     try:
         size = file.stat().st_size
         if size > MAX_BYTES:
-            raise _error("XL4001", f"the file has {size:,} bytes; at most {MAX_BYTES:,} are read", Span(file, 1, 1),
+            raise _error("XL4011", f"the file has {size:,} bytes; at most {MAX_BYTES:,} are read", Span(file, 1, 1),
                          "keep weights in a safetensors file")  # fmt: skip
         if not file.is_file():
             raise _error("XL3001", f"{file} is not a file", None)
@@ -171,7 +171,7 @@ def _error(code: str, message: str, span: Span | None, hint: str = "") -> Source
 def compose(file: Path, text: str) -> Source:
     """The tree of a document. Raises SourceError with everything that could be found wrong."""
     if max(map(len, text.split("\n"))) > 2**20:
-        raise _error("XL4002", "a line is longer than 1,048,576 characters", Span(file, 1, 1))
+        raise _error("XL4012", "a line is longer than 1,048,576 characters", Span(file, 1, 1))
     composer = _Composer(file, text)
     try:
         root = composer.document()
@@ -229,13 +229,13 @@ class _Composer:
             self.fault("XL1006", f"tag {event.tag!r} is not allowed in a spec", mark, "write the plain value")
         self.count += 1
         if self.count > MAX_VALUES:
-            raise _error("XL4003", f"the file holds more than {MAX_VALUES:,} values", _span(self.file, mark))
+            raise _error("XL4013", f"the file holds more than {MAX_VALUES:,} values", _span(self.file, mark))
         if kind is yaml.ScalarEvent:
             found = self.scalar(event)
         else:
             if depth >= MAX_DEPTH:
                 raise SourceError(*self.faults, Diagnostic(
-                    "XL4004", f"nested deeper than {MAX_DEPTH} levels", _span(self.file, mark)))  # fmt: skip
+                    "XL4014", f"nested deeper than {MAX_DEPTH} levels", _span(self.file, mark)))  # fmt: skip
             if kind is yaml.SequenceStartEvent:
                 found = self.sequence(event, depth + 1)
             else:
@@ -256,7 +256,7 @@ class _Composer:
         self.count += known.size
         if self.count > MAX_VALUES:
             message = f"aliases expand the file to more than {MAX_VALUES:,} values"
-            raise SourceError(*self.faults, Diagnostic("XL4003", message, _span(self.file, mark)))
+            raise SourceError(*self.faults, Diagnostic("XL4013", message, _span(self.file, mark)))
         return known
 
     def scalar(self, event: Any) -> Value:
@@ -275,7 +275,7 @@ class _Composer:
     def number(self, text: str, mark: Any) -> Scalar:
         if _INT.fullmatch(text):
             if len(text) > MAX_DIGITS:
-                self.fault("XL4005", f"an integer of {len(text)} characters; at most {MAX_DIGITS} are read", mark,
+                self.fault("XL4015", f"an integer of {len(text)} characters; at most {MAX_DIGITS} are read", mark,
                            width=len(text))  # fmt: skip
                 return 0
             return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))

@@ -1,0 +1,56 @@
+"""`xlac check`: every mistake in a spec at once, else what the model is: shapes, parameters, work and memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xlac.cli.options import chosen, spec_options
+
+COLUMNS = ("node", "op", "shape", "parameters", "flops", "bytes")
+
+
+@click.command(name="check")
+@spec_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Print the totals only.")
+def command(spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outside: bool, as_json: bool, quiet: bool) -> None:
+    """Check SPEC: report every problem at once, else show every node and the totals."""
+    import json
+
+    from xlac.spec.load import load
+    from xlac.spec.summary import summarize
+
+    options = chosen(spec, dim, sets, allow_outside)
+    model = load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside)
+    found = summarize(model)
+    if as_json:
+        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        return
+    if not quiet:
+        rows = [[str(row["node"]), str(row["op"]), str(row["shape"]), *(_count(row[c]) for c in COLUMNS[3:])] for row in found["nodes"]]
+        _table(rows)
+        click.echo()
+    total: dict[str, Any] = found["totals"]
+    click.echo(f"model       {found['model']}")
+    for name, symbol in found["dims"].items():
+        click.echo(f"size        {name}: {symbol}")
+    click.echo(f"parameters  {total['parameters']:,} in {total['tensors']:,} tensors, {total['parameter_bytes']:,} bytes")
+    click.echo(f"flops       {total['flops']:,}")
+    click.echo(f"traffic     {total['bytes']:,} bytes if every node reads and writes memory")
+    click.echo(f"peak memory {total['peak_bytes']:,} bytes of values at once, before fusion; parameters apart")
+
+
+def _count(number: Any) -> str:
+    return f"{number:,}" if number else ""
+
+
+def _table(rows: list[list[str]]) -> None:
+    """Columns as wide as they need, the node's name cut to 40; numbers to the right."""
+    rows = [[r[0] if len(r[0]) <= 40 else "…" + r[0][-39:], *r[1:]] for r in rows]
+    widths = [max(len(row[i]) for row in [list(COLUMNS), *rows]) for i in range(len(COLUMNS))]
+    for row in [list(COLUMNS), *rows]:
+        cells = [text.ljust(w) if i < 3 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))]
+        click.echo("  ".join(cells).rstrip())

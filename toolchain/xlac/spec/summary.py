@@ -1,0 +1,103 @@
+"""What a model is, in numbers: a row for each node, and the totals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlac.ir.dims import UNBOUNDED, at_opt
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops.cost import Work, cost
+from xlac.ops.leaf import Const, Param
+
+
+def summarize(model: Model) -> dict[str, Any]:
+    """A row for each node that the user wrote, and totals; sizes are those to optimise for."""
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    work = Work()
+    for depth, times, graph in graphs(model.graph, 0, 1):
+        for node in graph.nodes():
+            if isinstance(node.op, Param):
+                continue
+            row = rows.setdefault((node.name, depth), {"node": node.name, "op": "", "shape": "", "parameters": 0, "flops": 0, "bytes": 0})
+            if not isinstance(node.op, Const) and node.op.mnemonic != "pick":
+                row["op"] = node.op.mnemonic  # the last node of an expression names it
+                row["shape"] = ", ".join(map(str, node.results))
+            elif not row["op"]:
+                row["op"], row["shape"] = node.op.mnemonic, ", ".join(map(str, node.results))
+            if not node.op.bodies():
+                one = cost(node) * times
+                row["flops"] += one.flops
+                row["bytes"] += one.read + one.written
+                work = work + one
+    weights = [n for n in model.graph.nodes() if isinstance(n.op, Param) and n.op.kind == "weight"]
+    for weight in weights:
+        owner = weight.name.rpartition(".")[0]
+        key = next((k for k in rows if k[0] == owner), None) or (weight.name, 0)
+        row = rows.setdefault(key, {"node": weight.name, "op": "weight", "shape": str(weight.type), "parameters": 0, "flops": 0, "bytes": 0})
+        row["parameters"] += at_opt(weight.type.size)
+    return {
+        "model": model.name,
+        "dims": {
+            name: f"{s.min} to {s.max if s.max < UNBOUNDED else 'any'}, optimised for {s.opt}"
+            + (f", multiples of {s.multiple_of}" if s.multiple_of > 1 else "")
+            for name, s in model.dims.items()
+        },
+        "inputs": {n.name: str(n.type) for n in model.graph.inputs},
+        "outputs": {name: str(n.type) for name, n in model.graph.outputs.items()},
+        "nodes": list(rows.values()),
+        "totals": {
+            "parameters": sum(at_opt(n.type.size) for n in weights),
+            "tensors": len(weights),
+            "parameter_bytes": sum(n.type.nbytes for n in weights),
+            "flops": work.flops,
+            "bytes": work.read + work.written,
+            "peak_bytes": peak(model.graph),
+        },
+    }
+
+
+def graphs(graph: Graph, depth: int, times: int) -> list[tuple[int, int, Graph]]:
+    """A graph and those inside it: how deep, and how often each runs where that is known."""
+    found = [(depth, times, graph)]
+    for node in graph.nodes():
+        steps = at_opt(getattr(node.op, "length", 1)) if node.op.mnemonic == "scan" else 1
+        for body in node.op.bodies():
+            found += graphs(body, depth + 1, times * steps)
+    return found
+
+
+def peak(graph: Graph) -> int:
+    """The most bytes of values alive at once when nodes run in order and nothing is fused; weights apart."""
+    order = [n for n in graph.nodes() if not (isinstance(n.op, Param) and n.op.kind == "weight")]
+    last: dict[Node, int] = {}
+    for at, node in enumerate(order):
+        for i in node.inputs:
+            last[i] = at
+            if i.op.mnemonic == "pick":
+                last[i.inputs[0]] = at
+    for node in graph.outputs.values():
+        last[node] = len(order)
+    ends: dict[int, list[Node]] = {}
+    for node, at in last.items():
+        ends.setdefault(at, []).append(node)
+    alive = most = 0
+    held: set[Node] = set()
+    for at, node in enumerate(order):
+        inner = max((peak(b) for b in node.op.bodies()), default=0)
+        if node in last:
+            held.add(node)
+            alive += _bytes(node)
+        most = max(most, alive + inner)
+        for dead in ends.get(at, ()):
+            if dead in held:
+                held.discard(dead)
+                alive -= _bytes(dead)
+    return most
+
+
+def _bytes(node: Node) -> int:
+    if node.op.mnemonic == "pick" or (isinstance(node.types, Type) and isinstance(node.op, Const)):
+        return 0
+    return sum(t.nbytes for t in node.results)
