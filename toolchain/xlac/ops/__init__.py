@@ -10,14 +10,17 @@ from xlac.ops import (
     elementary,
     index,
     leaf,
+    linear,
     native,
     order,
+    probability,
     reduction,
     scalar,
+    statistics,
     view,
 )
 
 __all__ = [
-    "OPS", "activation", "contraction", "control", "dynamic", "effect", "elementary", "index", "leaf", "native", "order",
-    "reduction", "scalar", "view",
+    "OPS", "activation", "contraction", "control", "dynamic", "effect", "elementary", "index", "leaf",
+    "linear", "native", "order", "probability", "reduction", "scalar", "statistics", "view",
 ]  # fmt: skip

@@ -65,7 +65,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
 __all__ = [
-    "FORMS", "Value", "add", "along", "apply", "as_node", "axes_of", "back", "broadcast_shapes", "broadcast_to", "cast",
+    "FORMS", "Value", "add", "along", "apply", "apply1", "as_node", "axes_of", "back", "broadcast_shapes", "broadcast_to", "cast",
     "compare", "compute", "concat", "constant", "cut", "div", "dot", "exp", "floating", "from_end", "full", "graph", "index", "iota", "like",
     "log", "make", "maximum", "minimum", "mul", "pad", "param", "pick", "promote", "promoted", "python_slice", "reduce",
     "reshape", "restore", "results", "select", "slice_", "sort", "spread", "sqrt", "sub", "take", "transpose", "unify",
@@ -95,6 +95,13 @@ def apply(mnemonic: str, *inputs: Value, origin: Origin | None = None, **attribu
     else:
         nodes = tuple(as_node(i) for i in inputs)
     return told(make(cls, nodes, attributes, origin))
+
+
+def apply1(mnemonic: str, *inputs: Value, **attributes: Any) -> Node:
+    """`apply` for an operation that has one result."""
+    found = apply(mnemonic, *inputs, **attributes)
+    assert isinstance(found, Node)
+    return found
 
 
 def told(node: Node) -> Node | tuple[Node, ...]:
