@@ -10,7 +10,7 @@ from xlac.spec import arithmetic, schema
 from xlac.spec.context import Context, NodeSpans
 from xlac.spec.document import BROKEN, Entry
 from xlac.spec.evaluate import as_node, expression
-from xlac.spec.operations import Operand, apply, fields, find, operand_names
+from xlac.spec.operations import LITERALS, Operand, apply, fields, find, operand_names
 from xlac.spec.references import reads, split_names
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.scope import Bundle, Copies, Scope, Value, in_order
@@ -149,6 +149,10 @@ def operation(context: Context, scope: Scope, spec: schema.OpNode, path: str, pl
         from xlac.spec.custom import custom_node
 
         return custom_node(context, scope, name, spec, path, place)
+    if name in LITERALS:
+        from xlac.spec.literal import literal
+
+        return literal(context, scope, name, spec, path, place)
     op = find(context, name, spans.name())
     allowed = fields(context, name) or frozenset()
     given: dict[str, Any] = {}

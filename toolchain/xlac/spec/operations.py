@@ -20,6 +20,7 @@ STRUCTURAL = {
     "cond": "write {cond: …, then: …, else: …}", "while": "write {while: …, carry: …, body: …, next: …}",
     "scan": "write {scan: …, carry: …, body: …, next: …}", "call": "use a block",
 }  # fmt: skip
+LITERALS = ("weight", "constant")  # nodes that only specs have
 VARIANTS = {"max": "reduce_max", "min": "reduce_min"}  # the name of one tensor's reduction
 
 
@@ -33,7 +34,7 @@ def table() -> Mapping[str, type[Op]]:
 
 def known(context: Context) -> list[str]:
     """The operations that a spec may use."""
-    return [*context.custom, *(name for name in table() if name not in STRUCTURAL)]
+    return [*context.custom, *LITERALS, *(name for name in table() if name not in STRUCTURAL)]
 
 
 def find(context: Context, name: str, span: Span) -> type[Op]:
@@ -53,6 +54,8 @@ def fields(context: Context, name: str) -> frozenset[str] | None:
     """The attributes of an operation by name; None for an unknown one."""
     if name in context.custom:
         return frozenset(context.custom[name].spec.params)
+    if name in LITERALS:
+        return frozenset({"type", "value", "dtype"})
     op = table().get(name)
     return None if op is None else frozenset(attributes.names(op)) | {*VARIANTS}
 

@@ -1,0 +1,319 @@
+"""A graph as a spec: blocks unrolled, every type shown. What is written loads again to an equal graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.dims import UNBOUNDED, Sym, Symbol
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Op
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops.control import Call, Cond, Pick, Scan, While
+from xlac.ops.leaf import Const, Param
+from xlac.ops.view import Slice
+from xlac.spec import attributes
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+
+def expand(model: Model, head: Mapping[str, Any] | None = None) -> str:
+    """The text of a spec. `head` holds sections that are written as they are (weights, ops)."""
+    writer = _Writer(model)
+    lines = ["xlac: 1", f"model: {scalar(model.name)}"]
+    if model.doc:
+        lines.append(f"doc: {scalar(model.doc)}")
+    if model.precision != "default":
+        lines.append(f"precision: {model.precision}")
+    if model.dims:
+        lines += ["dims:", *(f"  {scalar(name)}: {_bounds(symbol)}" for name, symbol in model.dims.items())]
+    for section, value in (head or {}).items():
+        lines.append(f"{section}: {flow(value)}")
+    kinds: dict[str, list[Node]] = {"input": [], "state": []}
+    for node in model.graph.inputs:
+        kinds[getattr(node.op, "kind", "input")].append(node)
+    if kinds["input"]:
+        lines += ["inputs:", *(f"  {scalar(n.op.name)}: {scalar(type_text(n.type))}" for n in kinds["input"])]  # type: ignore[attr-defined]
+    body = writer.section(model.graph, "  ", {})
+    if kinds["state"]:
+        lines.append("state:")
+        for node in kinds["state"]:
+            name = node.op.name  # type: ignore[attr-defined]
+            after = writer.names[model.graph.outputs[model.state[name]]]
+            lines.append(f"  {scalar(name)}: {{type: {scalar(type_text(node.type))}, next: {scalar(after)}}}")
+    if body:
+        lines += ["graph:", *body]
+    hidden = {model.state[n] for n in model.state if model.state[n] == f"{n}.next"}
+    lines.append("outputs:")
+    for name, node in model.graph.outputs.items():
+        if name not in hidden:
+            lines.append(f"  {scalar(name)}: {scalar(writer.names[node])}")
+    return "\n".join(lines) + "\n"
+
+
+class _Writer:
+    """Names for nodes, and their lines."""
+
+    def __init__(self, model: Model) -> None:
+        self.names: dict[Node, str] = {}
+        self.taken: set[str] = set()
+        for node in _everything(model.graph):
+            if isinstance(node.op, Param) and (node in model.graph.inputs or node.op.kind == "weight"):
+                self.names[node] = node.op.name
+                self.taken.add(node.op.name)
+
+    def fresh(self, wanted: str) -> str:
+        """A name that nothing has yet."""
+        name = wanted or "n"
+        n = 0
+        while name in self.taken or name.endswith("~"):
+            n += 1
+            name = f"{wanted.removesuffix('~') or 'n'}~{n}"
+        self.taken.add(name)
+        return name
+
+    def section(self, graph: Graph, indent: str, known: Mapping[Node, str], prefix: str = "") -> list[str]:
+        """The lines of a graph; `known` names what its inputs stand for."""
+        self.names.update(known)
+        order = list(graph.nodes())
+        last = {node.name: node for node in order if not isinstance(node.op, Pick)}
+        given = self._learned(order, prefix)
+        lines: list[str] = []
+        results: dict[Node, dict[int, Node]] = {}
+        for node in order:
+            if isinstance(node.op, Pick):
+                results.setdefault(node.inputs[0], {})[node.op.index] = node
+        for node in order:
+            if node in self.names or isinstance(node.op, Pick) or node in given:
+                continue
+            if isinstance(node.op, Param):
+                raise _cannot("reads a value from around its body", node)
+            local = node.name.removeprefix(prefix) if node.name.startswith(prefix) else node.name
+            if len(node.results) > 1:
+                base = self.fresh(local + "~all" if prefix + local in self.taken else local)
+                picks = results.get(node, {})
+                names = [f"{base}~{i}" for i in range(len(node.results))]
+                self.taken.update(names)
+                self.names.update({pick: self._result(node, base, i, names) for i, pick in picks.items()})
+                key = base if node.op.bodies() else ", ".join(names)
+            else:
+                wanted = local if last.get(node.name) is node else f"{local}~"
+                key = self.fresh(wanted)
+                self.names[node] = key
+            lines += self.entry(node, key, indent, given, prefix)
+        weights = [f"{indent}{scalar(n.name)}: {{op: weight, type: {scalar(type_text(n.type))}}}" for n in order
+                   if isinstance(n.op, Param) and n.op.kind == "weight" and n not in given]  # fmt: skip
+        return weights + lines
+
+    def _result(self, node: Node, base: str, index: int, names: list[str]) -> str:
+        if isinstance(node.op, Scan):
+            return f"{base}.c{index}" if index < node.op.carries else f"{base}.y{index - node.op.carries}"
+        if isinstance(node.op, While):
+            return f"{base}.c{index}"
+        if isinstance(node.op, Cond):
+            return f"{base}.y{index}"
+        return names[index]
+
+    def _learned(self, order: Iterable[Node], prefix: str) -> set[Node]:
+        """Weights that their only user makes itself when it is loaded again, under the same name."""
+        nodes = list(order)
+        users: dict[Node, list[Node]] = {}
+        for node in nodes:
+            for i in dict.fromkeys(node.inputs):
+                users.setdefault(i, []).append(node)
+        found: set[Node] = set()
+        names: dict[str, Node] = {}
+        for node in nodes:
+            if type(node.op).parameters is Op.parameters:
+                continue
+            wanted = self._parameters(node)
+            if names.setdefault(node.name, node) is not node:
+                continue
+            for name, given in wanted.items():
+                made = isinstance(given.op, Param) and given.op.kind == "weight" and given.op.name == f"{node.name}.{name}"
+                if made and users[given] == [node]:
+                    found.add(given)
+        return found
+
+    def _parameters(self, node: Node) -> dict[str, Node]:
+        """The learned operands of a node by name."""
+        for count in range(len(node.inputs), -1, -1):
+            try:
+                learned = node.op.parameters(*(i.type for i in node.inputs[:count]))
+            except (ValueError, IndexError, TypeError):
+                continue
+            if len(learned) == len(node.inputs) - count:
+                return dict(zip(learned, node.inputs[count:], strict=True))
+        return {}
+
+    # ---- entries -----------------------------------------------------------------------------
+
+    def entry(self, node: Node, key: str, indent: str, given: set[Node], prefix: str) -> list[str]:
+        shown = ", ".join(map(str, node.results))
+        head = f"{indent}{scalar(key)}:"
+        op = node.op
+        match op:
+            case Const():
+                return [f"{head} {_constant(op)}  # {shown}"]
+            case Scan(body=Graph()):
+                return self.scan(node, op, head, indent)
+            case While(cond=Graph(), body=Graph()):
+                return self.loop(node, op, head, indent)
+            case Cond():
+                return self.cond(node, op, head, indent)
+            case Call():
+                inputs = [self.names[i] for i in node.inputs]
+                return [f"{head} {{op: {scalar(op.name)}, in: {flow(inputs)}}}  # {shown}"]
+        if op.bodies():
+            raise _cannot("holds a graph of its own", node)
+        learned = self._parameters(node) if type(op).parameters is not Op.parameters else {}
+        count = len(node.inputs) - len(learned)
+        items: dict[str, Any] = {"op": op.mnemonic}
+        inputs = [self.names[i] for i in node.inputs[:count]]
+        if inputs:
+            items["in"] = inputs[0] if len(inputs) == 1 else inputs
+        items.update(_attributes(node))
+        items.update({name: self.names[value] for name, value in learned.items() if value not in given})
+        return [f"{head} {flow(items)}  # {shown}"]
+
+    def _body(self, graph: Graph, params: Mapping[Node, str], indent: str, prefix: str) -> tuple[list[str], list[str]]:
+        lines = self.section(graph, indent + "    ", params, prefix)
+        head = [f"{indent}  body:", *lines] if lines else [f"{indent}  body: {{}}"]
+        return head, [self.names[n] for n in graph.outputs.values()]
+
+    def scan(self, node: Node, op: Scan, head: str, indent: str) -> list[str]:
+        body, carries, scanned = op.body, op.carries, op.scanned
+        assert isinstance(body, Graph)
+        outer = [self.names[i] for i in node.inputs]
+        inner = {p: f"c{i}" for i, p in enumerate(body.inputs[:carries])}
+        inner |= {p: f"x{i}" for i, p in enumerate(body.inputs[carries : carries + scanned])}
+        inner |= dict(zip(body.inputs[carries + scanned :], outer[carries + scanned :], strict=True))
+        lines, results = self._body(body, inner, indent, f"{body.name}.")
+        sliced = {f"x{i}": name for i, name in enumerate(outer[carries : carries + scanned])}
+        kept = [f"{indent}  length: {flow(_plain(op.length))}"] + ([f"{indent}  reverse: true"] if op.reverse else [])
+        return [
+            f"{head}  # {', '.join(map(str, node.results))}", f"{indent}  scan: {flow(sliced)}", *kept,
+            f"{indent}  carry: {flow({f'c{i}': name for i, name in enumerate(outer[:carries])})}", *lines,
+            f"{indent}  next: {flow({f'c{i}': name for i, name in enumerate(results[:carries])})}",
+            f"{indent}  stack: {flow({f'y{i}': name for i, name in enumerate(results[carries:])})}",
+        ]  # fmt: skip
+
+    def loop(self, node: Node, op: While, head: str, indent: str) -> list[str]:
+        assert isinstance(op.cond, Graph) and isinstance(op.body, Graph)
+        outer = [self.names[i] for i in node.inputs]
+        test = self._branch(op.cond, [f"c{i}" for i in range(len(outer))], indent + "    ", ["holds"])
+        inner = {p: f"c{i}" for i, p in enumerate(op.body.inputs)}
+        lines, results = self._body(op.body, inner, indent, f"{op.body.name}.")
+        return [
+            f"{head}  # {', '.join(map(str, node.results))}", f"{indent}  while:", *test,
+            f"{indent}  carry: {flow({f'c{i}': name for i, name in enumerate(outer)})}", *lines,
+            f"{indent}  next: {flow({f'c{i}': name for i, name in enumerate(results)})}",
+        ]  # fmt: skip
+
+    def cond(self, node: Node, op: Cond, head: str, indent: str) -> list[str]:
+        index, *outer = [self.names[i] for i in node.inputs]
+        lines = [f"{head}  # {', '.join(map(str, node.results))}", f"{indent}  cond: {scalar(index)}", f"{indent}  branches:"]
+        names = [f"y{i}" for i in range(len(node.results))]
+        for branch in op.branches:
+            first, *rest = self._branch(branch, outer, indent + "    ", names)
+            lines += [f"{indent}  - {first.strip()}", *rest]
+        return lines
+
+    def _branch(self, graph: Graph, given: list[str], indent: str, names: list[str]) -> list[str]:
+        lines, results = self._body(graph, dict(zip(graph.inputs, given, strict=True)), indent[:-2], f"{graph.name}.")
+        return [*lines, f"{indent}outputs: {flow(dict(zip(names, results, strict=True)))}"]
+
+
+def _everything(graph: Graph) -> Iterable[Node]:
+    for node in graph.nodes():
+        yield node
+        for body in node.op.bodies():
+            yield from _everything(body)
+
+
+def _cannot(reason: str, node: Node) -> UnsupportedError:
+    span = node.origin.span if node.origin else None
+    return UnsupportedError(Diagnostic("XL1022", f"{node.op.mnemonic} cannot be written as a spec: it {reason}", span))
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    """Attributes that differ from their defaults, as a spec writes them."""
+    op = node.op
+    if isinstance(op, Slice):
+        stops = [s if k > 0 or s != -1 or not isinstance(n, int) else -n - 1
+                 for s, k, n in zip(op.stops, op.steps, node.inputs[0].shape, strict=True)]  # fmt: skip
+        found: dict[str, Any] = {"starts": _plain(op.starts), "stops": _plain(tuple(stops))}
+        return found | ({"steps": list(op.steps)} if any(k != 1 for k in op.steps) else {})
+    fields = attributes.adapter(type(op)).model_fields.values()
+    defaults = {f.alias: f.default for f in fields}
+    return {
+        name: _plain(getattr(op, name))
+        for name in defaults
+        if name and hasattr(op, name) and (getattr(op, name) != defaults[name] or name in ("shape", "dtype", "perm", "axes"))
+        and getattr(op, name) is not None
+    }  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if isinstance(value, Sym):
+        return f"${{{value}}}"
+    if isinstance(value, DType):
+        return str(value)
+    return value
+
+
+def _constant(op: Const) -> str:
+    dtype = DType.of(op.value.dtype)
+    numbers = op.value.astype(np.float64) if dtype.is_half else op.value
+    return flow({"op": "constant", "value": numbers.tolist(), "dtype": str(dtype)})
+
+
+def _bounds(symbol: Symbol) -> str:
+    found = {"min": symbol.min, "max": symbol.max, "opt": symbol.opt, "multiple_of": symbol.multiple_of}
+    if symbol.max >= UNBOUNDED:
+        del found["max"]
+    if symbol.multiple_of == 1:
+        del found["multiple_of"]
+    return flow(found)
+
+
+def type_text(type: Type) -> str:
+    """A type as a spec writes it."""
+    return str(type)
+
+
+_PLAIN = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.~/")
+
+
+def scalar(text: str) -> str:
+    """Text in YAML, quoted where it must be."""
+    if text and text[0].isalpha() and set(text) <= _PLAIN and text.lower() not in ("null", "true", "false", "y", "n", "yes", "no", "on", "off"):
+        return text
+    if ", " in text and all(scalar(part) == part for part in text.split(", ")):
+        return text
+    return json.dumps(text, ensure_ascii=False)
+
+
+def flow(value: Any) -> str:
+    """A value in YAML's flow style."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{scalar(str(k))}: {flow(v)}" for k, v in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(flow, value)) + "]"
+        case str():
+            return scalar(value) if ", " not in value else json.dumps(value, ensure_ascii=False)
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case float():
+            text = repr(value)
+            return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(text, text)
+    return str(value)

@@ -1,0 +1,75 @@
+"""The JSON Schema of specs: the pydantic models, and every operation from its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xlac.ir.op import OPS, Op
+from xlac.spec import attributes, schema
+from xlac.spec.operations import LITERALS, STRUCTURAL
+
+_COMPUTED = {"type": "string", "pattern": r"\$"}
+_NODE_KEYS = ("op", "in", "when", "else")
+
+
+def json_schema(custom: Mapping[str, schema.OpSpec] | None = None) -> dict[str, Any]:
+    """The schema of a whole spec; `custom` adds operations of the user's own."""
+    import xlac.ops
+
+    assert xlac.ops
+    found = schema.Document.model_json_schema(by_alias=True)
+    definitions = found["$defs"]
+    node = definitions["OpNode"]
+    names = [*(custom or {}), *LITERALS, *(name for name in OPS if name not in STRUCTURAL)]
+    node["properties"]["op"] = {
+        "description": "the operation: see `xlac ops`", "anyOf": [{"enum": sorted(names)}, _COMPUTED],
+    }  # fmt: skip
+    node["allOf"] = [
+        *(_case(name, op, definitions) for name, op in sorted(OPS.items()) if name not in STRUCTURAL),
+        *(_custom_case(name, spec) for name, spec in (custom or {}).items()),
+        _literal("weight", {"type": {"type": "string"}}, ["type"]),
+        _literal("constant", {"value": {}, "dtype": {"type": "string"}}, ["value"]),
+    ]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"xlac-spec-{schema.VERSION}.schema.json",
+        **found,
+        "title": "xlac spec",
+    }
+
+
+def _case(name: str, op: type[Op], definitions: dict[str, Any]) -> dict[str, Any]:
+    """What an operation's node looks like."""
+    model = attributes.adapter(op).model_json_schema(by_alias=True)
+    definitions.update(model.pop("$defs", {}))
+    properties = {key: {"anyOf": [_bare(value), _COMPUTED]} | _default(value) for key, value in model.get("properties", {}).items()}
+    closed = op.parameters is Op.parameters  # an operation that learns also takes its tensors by name
+    return _if(name, properties, model.get("required", []), closed, (op.__doc__ or "").strip().split("\n")[0])
+
+
+def _bare(value: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in value.items() if k not in ("title", "default")}
+
+
+def _default(value: dict[str, Any]) -> dict[str, Any]:
+    return {"default": value["default"]} if "default" in value else {}
+
+
+def _custom_case(name: str, spec: schema.OpSpec) -> dict[str, Any]:
+    required = [key for key, default in spec.params.items() if default is None]
+    return _if(name, {key: {} for key in spec.params}, required, True, spec.doc.split("\n")[0])
+
+
+def _literal(name: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    doc = {"weight": "A learned tensor by itself.", "constant": "A tensor written out."}[name]
+    return _if(name, properties, required, True, doc)
+
+
+def _if(name: str, properties: dict[str, Any], required: list[str], closed: bool, doc: str) -> dict[str, Any]:
+    then: dict[str, Any] = {"description": doc, "properties": {**dict.fromkeys(_NODE_KEYS, True), **properties}}
+    if required:
+        then["required"] = list(required)
+    if closed:
+        then["additionalProperties"] = False
+    return {"if": {"properties": {"op": {"const": name}}, "required": ["op"]}, "then": then}
