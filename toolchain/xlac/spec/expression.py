@@ -16,7 +16,8 @@ MAX_DEPTH = 60
 
 _DIGITS = str.maketrans("0123456789", "ሀለሐመሠረሰሸቀበ")
 _LETTERS = {v: k for k, v in _DIGITS.items()}
-_INDEX = re.compile(r"(?<=[\w\)])\.(\d+)(?![\w])")
+_DOTTED = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.\w+)+")
+_PART = re.compile(r"(?<=\.)\d+(?!\w)")
 _PARAM = "ፐ"  # stands for the $ of $name
 _BRACE = "ፑ"  # stands for the $ of ${…}; the braces become parentheses
 _ALLOWED = (
@@ -73,7 +74,7 @@ def _character(text: str, line: int, column: int) -> int:
 def _replaced(text: str) -> str:
     """Python of the same length."""
     if "." in text:
-        text = _INDEX.sub(lambda m: "." + m[1].translate(_DIGITS), text)
+        text = _DOTTED.sub(lambda m: _PART.sub(lambda p: p[0].translate(_DIGITS), m[0]), text)
     if "$" not in text:
         return text.replace("\n", " ")
     result, closing, i = list(text.replace("\n", " ")), [], 0

@@ -46,7 +46,7 @@ def _dump(text: str) -> str:
     yaml.width = WIDTH
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.allow_duplicate_keys = True
-    yaml.version = (1, 2)  # type: ignore[assignment]
+    yaml.version = (1, 2)
     try:
         data = yaml.load(text)
     except YAMLError as error:  # ours read it, so that this is a limit of the formatter
@@ -74,8 +74,8 @@ def _entries(section: Any) -> None:
 
 
 def _sort(mapping: Any, order: list[str]) -> None:
-    """Moves known keys into order; an operation's attributes keep theirs, behind `in`."""
-    if not isinstance(mapping, dict):
+    """Moves the keys of one of ruamel's ordered mappings into order; an operation's attributes keep theirs, behind `in`."""
+    if not hasattr(mapping, "move_to_end"):
         return
     keys = list(mapping)
     ahead = [k for k in order if k in keys and (order is not KEYS or k in _NODE)]
