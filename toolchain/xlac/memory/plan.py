@@ -43,8 +43,8 @@ def plan(
 ) -> Program:
     """The whole program of a graph whose shapes are known.
 
-    `state` maps a `param` of kind "state" to the output that is its value after a call; that output is not
-    the caller's.
+    `state` maps a `param` of kind "state" to the output that is its value after a call; one called
+    `<state>.next` is not the caller's.
     """
     return _Planner(schedules, weights).program(partition, state or {})
 
@@ -85,7 +85,8 @@ class _Planner:
     def program(self, partition: Partition, state: Mapping[str, str]) -> Program:
         graph = partition.graph
         inputs = [self.slot(Role.INPUT, n.type, _param_name(n), f"in{i}", n.origin) for i, n in enumerate(graph.inputs)]
-        given = {name: n for name, n in graph.outputs.items() if name not in state.values()}
+        hidden = {output for name, output in state.items() if output == f"{name}.next"}
+        given = {name: n for name, n in graph.outputs.items() if name not in hidden}
         outputs = [
             self.slot(Role.OUTPUT, n.type, name, f"out{i}", n.origin) for i, (name, n) in enumerate(given.items())
         ]

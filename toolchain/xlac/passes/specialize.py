@@ -1,0 +1,56 @@
+"""Gives symbolic sizes their values: in types, attributes and bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from xlac.ir.dims import Dim, Sym, substitute
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import attributes
+from xlac.ir.types import Type
+from xlac.ops.control import Pick
+
+
+def substituted(graph: Graph, values: Mapping[str, Dim]) -> Graph:
+    """The graph with every symbol in `values` replaced; types are inferred again."""
+    new: dict[Node, Node] = {}
+    for node in (*graph.inputs, *graph.nodes()):
+        if node not in new:
+            new[node] = _node(node, new, values)
+    outputs = {name: new[node] for name, node in graph.outputs.items()}
+    return Graph(graph.name, tuple(new[i] for i in graph.inputs), outputs)
+
+
+def _node(node: Node, new: Mapping[Node, Node], values: Mapping[str, Dim]) -> Node:
+    changed = {
+        name: held
+        for name, value in attributes(node.op).items()
+        if (held := _value(value, values)) is not value
+    }  # fmt: skip
+    op = replace(node.op, **changed) if changed else node.op  # type: ignore[type-var]
+    inputs = tuple(new[i] for i in node.inputs)
+    if not changed and inputs == node.inputs:
+        return node
+    if isinstance(op, Pick):
+        return Node(op, inputs, inputs[0].results[op.index], node.origin)
+    return Node.of(op, *inputs, origin=node.origin)
+
+
+def _value(value: Any, values: Mapping[str, Dim]) -> Any:
+    """An attribute with its sizes replaced; the same object when nothing in it changes."""
+    match value:
+        case Sym():
+            found = substitute(value, values)
+            return value if found == value else found
+        case Type():
+            shape = _value(value.shape, values)
+            return value if shape is value.shape else value.with_shape(shape)
+        case Graph():
+            found = substituted(value, values)
+            return value if found.outputs == value.outputs and found.inputs == value.inputs else found
+        case tuple():
+            parts = tuple(_value(v, values) for v in value)
+            return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
+    return value
