@@ -144,4 +144,4 @@ def _write_weights(program: Program, file: Path) -> None:
         out.write(struct.pack("<Q", len(text)))
         out.write(text)
         for s in slots:
-            out.write(memoryview(np.ascontiguousarray(program.constants[s.symbol]).reshape(-1).view(np.uint8)))
+            out.write(np.ascontiguousarray(program.constants[s.symbol]).reshape(-1).view(np.uint8).data)

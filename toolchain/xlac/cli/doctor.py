@@ -52,7 +52,9 @@ def _try(target: str) -> str:
     from xlac_sdk.dtypes import DType
 
     x = Node.of(Param("x", Type(DType.F32, (5, 7))))
-    model = Model(Graph("doctor", (x,), {"y": build.apply("softmax", x, axis=-1)}), {})
+    y = build.apply("softmax", x, axis=-1)
+    assert isinstance(y, Node)
+    model = Model(Graph("doctor", (x,), {"y": y}), {})
     compiled = compile(model, target)
     total = compiled(np.arange(35, dtype=np.float32).reshape(5, 7)).sum()
     if not np.isclose(total, 5):

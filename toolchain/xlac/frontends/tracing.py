@@ -46,17 +46,17 @@ class Tensor:
 
     @property
     def T(self) -> Tensor:
-        return apply("transpose", self, perm=tuple(reversed(range(self.ndim))))
+        return one("transpose", self, perm=tuple(reversed(range(self.ndim))))
 
     def astype(self, dtype: DType | str) -> Tensor:
-        return apply("cast", self, dtype=DType(dtype))
+        return one("cast", self, dtype=DType(dtype))
 
     def reshape(self, *shape: int | Sequence[int]) -> Tensor:
         wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
-        return apply("reshape", self, shape=wanted)
+        return one("reshape", self, shape=wanted)
 
     def transpose(self, *perm: int) -> Tensor:
-        return apply("transpose", self, perm=perm or tuple(reversed(range(self.ndim))))
+        return one("transpose", self, perm=perm or tuple(reversed(range(self.ndim))))
 
     def __getattr__(self, name: str) -> Any:
         """`x.sum(axis=0)` is `xlac.sum(x, axis=0)`, for every operation."""
@@ -86,13 +86,13 @@ class Tensor:
 
 def _binary(mnemonic: str, swapped: bool = False) -> Callable[[Tensor, Any], Tensor]:
     def method(self: Tensor, other: Any) -> Tensor:
-        return apply(mnemonic, other, self) if swapped else apply(mnemonic, self, other)
+        return one(mnemonic, other, self) if swapped else apply(mnemonic, self, other)
 
     return method
 
 
 def _compare(direction: str) -> Callable[[Tensor, Any], Tensor]:
-    return lambda self, other: apply("compare", self, other, direction=direction)
+    return lambda self, other: one("compare", self, other, direction=direction)
 
 
 _OPERATORS = {
@@ -105,7 +105,14 @@ for _python, _mnemonic in _OPERATORS.items():
 for _direction in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Tensor, f"__{_direction}__", _compare(_direction))
 for _python, _mnemonic in {"neg": "neg", "abs": "abs", "invert": "not"}.items():
-    setattr(Tensor, f"__{_python}__", functools.partialmethod(lambda self, name: apply(name, self), _mnemonic))
+    setattr(Tensor, f"__{_python}__", functools.partialmethod(lambda self, name: one(name, self), _mnemonic))
+
+
+def one(mnemonic: str, *inputs: Any, **attributes: Any) -> Tensor:
+    """An operation that has one result."""
+    result = apply(mnemonic, *inputs, **attributes)
+    assert isinstance(result, Tensor)
+    return result
 
 
 def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:

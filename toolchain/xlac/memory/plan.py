@@ -6,10 +6,8 @@ carry, a stacked result straight to its slice, where that is safe; what is left 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from xlac.ir.dims import static
 from xlac.ir.graph import Graph, Node
@@ -17,22 +15,16 @@ from xlac.ir.op import Array, attributes
 from xlac.ir.types import Type
 from xlac.memory.arena import ALIGN, pack
 from xlac.memory.constants import Constants
+from xlac.memory.control import control
 from xlac.memory.lifetimes import Lifetimes
-from xlac.ops.control import Call as CallOp
-from xlac.ops.control import Cond, Pick, Scan
-from xlac.ops.control import While as WhileOp
+from xlac.memory.places import Places, Readers, Schedules, Wanted, size
 from xlac.ops.leaf import Const, Param
 from xlac.schedule.fusion import is_alias
-from xlac.schedule.group import Group, Kind, Packed, Partition, Scheduled, Scratch, Value
-from xlac_sdk.dtypes import DType
+from xlac.schedule.group import Group, Kind, Packed, Partition, Scratch, Value
 from xlac_sdk.kernel import Access, Kernel
 from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, Step, While
 from xlac_sdk.rewrite import merge_parameters
-from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
-
-Places = dict[Node, Argument]
-Wanted = list[tuple[Node, Argument]]  # values, and where they must be in the end
-Schedules = Callable[[Group], Scheduled]
+from xlac_sdk.source import Origin
 
 
 def plan(
@@ -46,31 +38,12 @@ def plan(
     `state` maps a `param` of kind "state" to the output that is its value after a call; one called
     `<state>.next` is not the caller's.
     """
-    return _Planner(schedules, weights).program(partition, state or {})
+    return Planner(schedules, weights).program(partition, state or {})
 
 
-@dataclass
-class _Readers:
-    """For one partition: which value an alias stands for, and the last group that reads each value."""
+class Planner:
+    """A program being written. `control` writes its loops and branches."""
 
-    root: dict[Node, Node]
-    last: dict[Node, int]
-
-    @staticmethod
-    def of(partition: Partition) -> _Readers:
-        root: dict[Node, Node] = {}
-        last: dict[Node, int] = {}
-        for number, group in enumerate(partition.groups):
-            for node in group.inputs:
-                last[root.get(node, node)] = number
-            if is_alias(group):
-                root[group.outputs[0]] = root.get(group.inputs[0], group.inputs[0])
-        for node in partition.graph.outputs.values():
-            last[root.get(node, node)] = len(partition.groups)
-        return _Readers(root, last)
-
-
-class _Planner:
     def __init__(self, schedules: Schedules, weights: Mapping[str, Array]) -> None:
         self.schedules = schedules
         self.constants = Constants(weights)
@@ -136,7 +109,7 @@ class _Planner:
 
     def block(self, partition: Partition, places: Places, wanted: Wanted) -> tuple[Step, ...]:
         """The steps that compute a graph; on return every wanted value is in its place."""
-        readers = _Readers.of(partition)
+        readers = Readers.of(partition)
         direct: Places = {}
         for node, place in wanted:
             direct.setdefault(readers.root.get(node, node), place)
@@ -147,7 +120,7 @@ class _Planner:
             if is_alias(group):
                 places[group.outputs[0]] = self.place(group.inputs[0], places)
             elif group.kind is Kind.CONTROL:
-                steps += self.control(group, partition, places, direct)
+                steps += control(self, group, partition, places, direct)
             elif group.kind is Kind.CLAIMED:
                 steps.append(self.claimed(group, places, direct))
             else:
@@ -164,7 +137,7 @@ class _Planner:
         return places[node]
 
     def launches(
-        self, group: Group, number: int, readers: _Readers, places: Places, direct: Places
+        self, group: Group, number: int, readers: Readers, places: Places, direct: Places
     ) -> Iterable[Step]:
         scheduled = self.schedules(group)
         shared = {output: input for output, input in scheduled.in_place if output in group.outputs}
@@ -200,7 +173,7 @@ class _Planner:
         return Launch(kernel, arguments, origins=origins)
 
     def reusable(
-        self, source: Node, output: Node, number: int, readers: _Readers, places: Places
+        self, source: Node, output: Node, number: int, readers: Readers, places: Places
     ) -> Argument | None:
         """The place of an input that nobody reads after this group, if the output may take it over."""
         place = places.get(source)
@@ -222,7 +195,7 @@ class _Planner:
 
     def copies(self, moves: Sequence[tuple[Argument, Argument, Type]]) -> list[Step]:
         """(source, target, what) as if all were done at once: a source that another move overwrites is saved."""
-        moves = [(s, t, w) for s, t, w in moves if s != t and _size(w)]
+        moves = [(s, t, w) for s, t, w in moves if s != t and size(w)]
         targets = {target.slot for _, target, _ in moves}
         saved: list[Step] = []
         steps: list[Step] = []
@@ -239,7 +212,7 @@ class _Planner:
         self.lifetimes.tick()
         self.lifetimes.use(source.slot)
         self.lifetimes.use(target.slot)
-        return Copy(target, source, _size(what))
+        return Copy(target, source, size(what))
 
     def claimed(self, group: Group, places: Places, direct: Places) -> Call:
         self.lifetimes.tick()
@@ -249,133 +222,6 @@ class _Planner:
         for argument in arguments:
             self.lifetimes.use(argument.slot)
         return Call(group.hero.op.mnemonic, arguments, attributes(group.hero.op), group.hero.origin)
-
-    # ---- control -----------------------------------------------------------------------------
-
-    def control(self, group: Group, partition: Partition, places: Places, direct: Places) -> list[Step]:
-        node = group.hero
-        results = self.results(node, group, places, direct)
-        given = [self.place(i, places) for i in node.inputs]
-        for place in (*given, *results):
-            self.lifetimes.use(place.slot)
-        match node.op:
-            case CallOp(body=body):
-                inner = partition.inner[body]
-                bound = dict(zip(body.inputs, given, strict=True))
-                return list(self.block(inner, bound, _outputs(body, results)))
-            case Cond(branches=branches):
-                blocks = []
-                for branch in branches:
-                    bound = dict(zip(branch.inputs, given[1:], strict=True))
-                    with self.lifetimes.loop():  # a branch not taken must not free what another reads
-                        blocks.append(self.block(partition.inner[branch], bound, _outputs(branch, results)))
-                return [Branch(given[0], tuple(blocks))]
-            case WhileOp():
-                return self.while_loop(node.op, partition, given, results)
-            case Scan():
-                return self.scan(node.op, partition, given, results)
-        raise UnsupportedError(Diagnostic("XL5010", f"'{node.op.mnemonic}' cannot be lowered", hint=node.name))
-
-    def results(self, node: Node, group: Group, places: Places, direct: Places) -> list[Argument]:
-        """Places for every result of a control operation, known to the nodes that pick them."""
-        picks: dict[int, list[Node]] = {}
-        for output in group.outputs:
-            picks.setdefault(output.op.index if isinstance(output.op, Pick) else 0, []).append(output)
-        found = []
-        for number, type in enumerate(node.results):
-            mine = picks.get(number, [])
-            place = next((direct[n] for n in mine if n in direct), None)
-            place = place or self.temporary(type, node.origin)
-            for pick in mine:
-                places[pick] = place
-            found.append(place)
-        return found
-
-    def while_loop(
-        self, op: WhileOp, partition: Partition, given: list[Argument], carry: list[Argument]
-    ) -> list[Step]:
-        steps = self.copies(list(zip(given, carry, (p.type for p in op.body.inputs), strict=True)))
-        with self.lifetimes.loop():
-            flag = self.temporary(Type(DType.BOOL, ()))
-            for place in carry:
-                self.lifetimes.use(place.slot)
-            known = dict(zip(op.cond.inputs, carry, strict=True))
-            condition = self.block(partition.inner[op.cond], known, _outputs(op.cond, [flag]))
-            known = dict(zip(op.body.inputs, carry, strict=True))
-            body = self.iteration(partition.inner[op.body], known, carry, [])
-            self.lifetimes.use(flag.slot)
-        return [*steps, While(condition, flag, body)]
-
-    def scan(self, op: Scan, partition: Partition, given: list[Argument], results: list[Argument]) -> list[Step]:
-        length = op.length
-        assert isinstance(length, int)
-        self.counters += 1
-        counter = f"step{self.counters}"
-        carry, stacked = results[: op.carries], results[op.carries :]
-        kinds = [p.type for p in op.body.inputs[: op.carries]]
-        steps = self.copies(list(zip(given[: op.carries], carry, kinds, strict=True)))
-
-        def slice_of(place: Argument, count: int) -> Argument:
-            if op.reverse:
-                start = place.offset + (length - 1) * count
-                return Argument(place.slot, start, (*place.strides, (counter, -count)))
-            return Argument(place.slot, place.offset, (*place.strides, (counter, count)))
-
-        inner = partition.inner[op.body]
-        parameters = op.body.inputs
-        known = dict(zip(parameters, carry, strict=False))
-        scanned = parameters[op.carries : op.carries + op.scanned]
-        for parameter, place in zip(scanned, given[op.carries :], strict=False):
-            known[parameter] = slice_of(place, _size(parameter.type))
-        invariant = parameters[op.carries + op.scanned :]
-        known.update(zip(invariant, given[op.carries + op.scanned :], strict=True))
-        outputs = list(op.body.outputs.values())[op.carries :]
-        wanted = [
-            (node, slice_of(place, _size(node.type))) for node, place in zip(outputs, stacked, strict=True)
-        ]
-        with self.lifetimes.loop():
-            for place in (*known.values(), *stacked):
-                self.lifetimes.use(place.slot)
-            body = self.iteration(inner, known, carry, wanted)
-        return [*steps, Repeat(counter, length, body)] if length else steps
-
-    def iteration(
-        self, partition: Partition, known: Places, carry: list[Argument], stacked: Wanted
-    ) -> tuple[Step, ...]:
-        """One turn of a loop: the next value of each carry ends where the carry lives."""
-        graph = partition.graph
-        nexts = list(graph.outputs.values())[: len(carry)]
-        wanted: Wanted = []
-        late: Wanted = []
-        for parameter, node, place in zip(graph.inputs, nexts, carry, strict=False):
-            if node is not parameter:
-                safe = self.overwritable(partition, parameter, node) and all(node is not w for w, _ in wanted)
-                (wanted if safe else late).append((node, place))
-        steps = self.block(partition, known, [*wanted, *stacked])
-        return (*steps, *self.copies([(self.place(n, known), place, n.type) for n, place in late]))
-
-    def overwritable(self, partition: Partition, parameter: Node, node: Node) -> bool:
-        """Whether the next value may be written over the carry: nobody reads the old one afterwards."""
-        readers = _Readers.of(partition)
-        root = readers.root.get(node, node)
-        maker = next((i for i, g in enumerate(partition.groups) if root in g.outputs), None)
-        if maker is None:
-            return False
-        last = readers.last.get(parameter, -1)
-        if last < maker:
-            return True
-        group = partition.groups[maker]
-        if last > maker or group.kind in (Kind.CONTROL, Kind.CLAIMED):
-            return False
-        return (root, parameter) in self.schedules(group).in_place
-
-
-def _outputs(graph: Graph, places: list[Argument]) -> Wanted:
-    return list(zip(graph.outputs.values(), places, strict=True))
-
-
-def _size(type: Type) -> int:
-    return int(np.prod(static(type.shape), dtype=np.int64))
 
 
 def _param_name(node: Node) -> str:

@@ -42,8 +42,8 @@ def _value(value: Any, values: Mapping[str, Dim]) -> Any:
     """An attribute with its sizes replaced; the same object when nothing in it changes."""
     match value:
         case Sym():
-            found = substitute(value, values)
-            return value if found == value else found
+            size = substitute(value, values)
+            return value if size == value else size
         case Type():
             shape = _value(value.shape, values)
             return value if shape is value.shape else value.with_shape(shape)

@@ -1,0 +1,157 @@
+"""Loops, branches and calls: host steps around the steps of their bodies.
+
+A carry lives in one place for the whole loop; what is sliced or stacked moves with the loop's counter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.memory.places import Places, Readers, Wanted, size
+from xlac.ops.control import Call, Cond, Pick, Scan
+from xlac.ops.control import While as WhileOp
+from xlac.schedule.group import Group, Kind, Partition
+from xlac_sdk.dtypes import DType
+from xlac_sdk.program import Argument, Branch, Repeat, Step, While
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+if TYPE_CHECKING:
+    from xlac.memory.plan import Planner
+
+
+def control(planner: Planner, group: Group, partition: Partition, places: Places, direct: Places) -> list[Step]:
+    """The steps of a call, a branch or a loop, around those of its bodies."""
+    node = group.hero
+    found = results(planner, node, group, places, direct)
+    given = [planner.place(i, places) for i in node.inputs]
+    for place in (*given, *found):
+        planner.lifetimes.use(place.slot)
+    match node.op:
+        case Call():
+            body = closed(node.op.body)
+            inner = partition.inner[body]
+            bound = dict(zip(body.inputs, given, strict=True))
+            return list(planner.block(inner, bound, _outputs(body, found)))
+        case Cond(branches=branches):
+            blocks = []
+            for branch in branches:
+                bound = dict(zip(branch.inputs, given[1:], strict=True))
+                with planner.lifetimes.loop():  # a branch not taken must not free what another reads
+                    blocks.append(planner.block(partition.inner[branch], bound, _outputs(branch, found)))
+            return [Branch(given[0], tuple(blocks))]
+        case WhileOp():
+            return while_loop(planner, node.op, partition, given, found)
+        case Scan():
+            return scan(planner, node.op, partition, given, found)
+    raise UnsupportedError(Diagnostic("XL5010", f"'{node.op.mnemonic}' cannot be lowered", hint=node.name))
+
+
+def results(planner: Planner, node: Node, group: Group, places: Places, direct: Places) -> list[Argument]:
+    """Places for every result of a control operation, known to the nodes that pick them."""
+    picks: dict[int, list[Node]] = {}
+    for output in group.outputs:
+        picks.setdefault(output.op.index if isinstance(output.op, Pick) else 0, []).append(output)
+    found = []
+    for number, type in enumerate(node.results):
+        mine = picks.get(number, [])
+        place = next((direct[n] for n in mine if n in direct), None)
+        place = place or planner.temporary(type, node.origin)
+        for pick in mine:
+            places[pick] = place
+        found.append(place)
+    return found
+
+
+def while_loop(
+    planner: Planner, op: WhileOp, partition: Partition, given: list[Argument], carry: list[Argument]
+) -> list[Step]:
+    test, turn = closed(op.cond), closed(op.body)
+    steps = planner.copies(list(zip(given, carry, (p.type for p in turn.inputs), strict=True)))
+    with planner.lifetimes.loop():
+        flag = planner.temporary(Type(DType.BOOL, ()))
+        for place in carry:
+            planner.lifetimes.use(place.slot)
+        known = dict(zip(test.inputs, carry, strict=True))
+        condition = planner.block(partition.inner[test], known, _outputs(test, [flag]))
+        known = dict(zip(turn.inputs, carry, strict=True))
+        body = iteration(planner, partition.inner[turn], known, carry, [])
+        planner.lifetimes.use(flag.slot)
+    return [*steps, While(condition, flag, body)]
+
+
+def scan(planner: Planner, op: Scan, partition: Partition, given: list[Argument], results: list[Argument]) -> list[Step]:
+    length, turn = op.length, closed(op.body)
+    assert isinstance(length, int)
+    planner.counters += 1
+    counter = f"step{planner.counters}"
+    carry, stacked = results[: op.carries], results[op.carries :]
+    kinds = [p.type for p in turn.inputs[: op.carries]]
+    steps = planner.copies(list(zip(given[: op.carries], carry, kinds, strict=True)))
+
+    def slice_of(place: Argument, count: int) -> Argument:
+        if op.reverse:
+            start = place.offset + (length - 1) * count
+            return Argument(place.slot, start, (*place.strides, (counter, -count)))
+        return Argument(place.slot, place.offset, (*place.strides, (counter, count)))
+
+    inner = partition.inner[turn]
+    parameters = turn.inputs
+    known = dict(zip(parameters, carry, strict=False))
+    scanned = parameters[op.carries : op.carries + op.scanned]
+    for parameter, place in zip(scanned, given[op.carries :], strict=False):
+        known[parameter] = slice_of(place, size(parameter.type))
+    invariant = parameters[op.carries + op.scanned :]
+    known.update(zip(invariant, given[op.carries + op.scanned :], strict=True))
+    outputs = list(turn.outputs.values())[op.carries :]
+    wanted = [
+        (node, slice_of(place, size(node.type))) for node, place in zip(outputs, stacked, strict=True)
+    ]
+    with planner.lifetimes.loop():
+        for place in (*known.values(), *stacked):
+            planner.lifetimes.use(place.slot)
+        body = iteration(planner, inner, known, carry, wanted)
+    return [*steps, Repeat(counter, length, body)] if length else steps
+
+
+def iteration(
+    planner: Planner, partition: Partition, known: Places, carry: list[Argument], stacked: Wanted
+) -> tuple[Step, ...]:
+    """One turn of a loop: the next value of each carry ends where the carry lives."""
+    graph = partition.graph
+    nexts = list(graph.outputs.values())[: len(carry)]
+    wanted: Wanted = []
+    late: Wanted = []
+    for parameter, node, place in zip(graph.inputs, nexts, carry, strict=False):
+        if node is not parameter:
+            safe = overwritable(planner, partition, parameter, node) and all(node is not w for w, _ in wanted)
+            (wanted if safe else late).append((node, place))
+    steps = planner.block(partition, known, [*wanted, *stacked])
+    return (*steps, *planner.copies([(planner.place(n, known), place, n.type) for n, place in late]))
+
+
+def overwritable(planner: Planner, partition: Partition, parameter: Node, node: Node) -> bool:
+    """Whether the next value may be written over the carry: nobody reads the old one afterwards."""
+    readers = Readers.of(partition)
+    root = readers.root.get(node, node)
+    maker = next((i for i, g in enumerate(partition.groups) if root in g.outputs), None)
+    if maker is None:
+        return False
+    last = readers.last.get(parameter, -1)
+    if last < maker:
+        return True
+    group = partition.groups[maker]
+    if last > maker or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+        return False
+    return (root, parameter) in planner.schedules(group).in_place
+
+
+def closed(body: Graph | None) -> Graph:
+    """A body that is there."""
+    assert body is not None
+    return body
+
+
+def _outputs(graph: Graph, places: list[Argument]) -> Wanted:
+    return list(zip(graph.outputs.values(), places, strict=True))

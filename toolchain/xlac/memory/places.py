@@ -1,0 +1,44 @@
+"""What the planner and its control flow share: places of values, and who still reads a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from xlac.ir.dims import static
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.schedule.fusion import is_alias
+from xlac.schedule.group import Group, Partition, Scheduled
+from xlac_sdk.program import Argument
+
+Places = dict[Node, Argument]
+Wanted = list[tuple[Node, Argument]]  # values, and where they must be in the end
+Schedules = Callable[[Group], Scheduled]
+
+
+@dataclass
+class Readers:
+    """For one partition: which value an alias stands for, and the last group that reads each value."""
+
+    root: dict[Node, Node]
+    last: dict[Node, int]
+
+    @staticmethod
+    def of(partition: Partition) -> Readers:
+        root: dict[Node, Node] = {}
+        last: dict[Node, int] = {}
+        for number, group in enumerate(partition.groups):
+            for node in group.inputs:
+                last[root.get(node, node)] = number
+            if is_alias(group):
+                root[group.outputs[0]] = root.get(group.inputs[0], group.inputs[0])
+        for node in partition.graph.outputs.values():
+            last[root.get(node, node)] = len(partition.groups)
+        return Readers(root, last)
+
+
+def size(type: Type) -> int:
+    """The number of elements of a type whose sizes are known."""
+    return prod(static(type.shape))
