@@ -1,0 +1,40 @@
+"""Which function expands which primitive."""
+
+from __future__ import annotations
+
+from xlac_sdk.math import comparison, error, exponential, integers, logarithm, power, rounding, trigonometric
+from xlac_sdk.math.writer import Expansion
+from xlac_sdk.primitives import Primitive as P
+
+EXPANSIONS: dict[P, Expansion] = {
+    P.LE: comparison.less_equal,
+    P.NE: comparison.not_equal,
+    P.NOT: comparison.invert,
+    P.NEG: comparison.negate,
+    P.ABS: comparison.absolute,
+    P.MAX: comparison.maximum,
+    P.MIN: comparison.minimum,
+    P.FMA: comparison.fused,
+    P.FLOOR: rounding.floor,
+    P.CEIL: rounding.ceil,
+    P.TRUNC: rounding.trunc,
+    P.ROUND: rounding.nearest,
+    P.REM: rounding.remainder,
+    P.SQRT: rounding.root,
+    P.RSQRT: rounding.reciprocal_root,
+    P.EXP: exponential.exp,
+    P.EXP2: exponential.exp2,
+    P.EXPM1: exponential.expm1,
+    P.TANH: exponential.tanh,
+    P.SIGMOID: exponential.sigmoid,
+    P.LOG: logarithm.log,
+    P.LOG2: logarithm.log2,
+    P.LOG1P: logarithm.log1p,
+    P.POW: power.power,
+    P.ERF: error.erf,
+    P.SIN: trigonometric.sin,
+    P.COS: trigonometric.cos,
+    P.ATAN2: trigonometric.atan2,
+    P.POPCNT: integers.count_ones,
+    P.CLZ: integers.leading_zeros,
+}
