@@ -5,6 +5,7 @@ from xlac.ops import (
     activation,
     contraction,
     control,
+    convolution,
     dynamic,
     effect,
     elementary,
@@ -13,6 +14,7 @@ from xlac.ops import (
     linear,
     native,
     order,
+    pooling,
     probability,
     reduction,
     scalar,
@@ -21,6 +23,7 @@ from xlac.ops import (
 )
 
 __all__ = [
-    "OPS", "activation", "contraction", "control", "dynamic", "effect", "elementary", "index", "leaf",
-    "linear", "native", "order", "probability", "reduction", "scalar", "statistics", "view",
+    "OPS", "activation", "contraction", "control", "convolution", "dynamic", "effect", "elementary",
+    "index", "leaf", "linear", "native", "order", "pooling", "probability", "reduction", "scalar",
+    "statistics", "view",
 ]  # fmt: skip
