@@ -17,10 +17,10 @@ from xlac_sdk.kernel import (
     Let, Load, LoopKind, Prefetch, Ramp, Shuffle, Space, Splat, Stmt, Store, Var, children,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
+from xlac_sdk.ranges import Range, combined, fits, type_range
 from xlac_sdk.sharing import named, roots
 
 P = Primitive
-Range = tuple[int, int] | None  # what a scalar integer's text can be, where known
 INFIX = {P.ADD: "+", P.SUB: "-", P.MUL: "*", P.LT: "<", P.LE: "<=", P.EQ: "==", P.NE: "!=", P.AND: "&", P.OR: "|", P.XOR: "^"}
 
 
@@ -248,40 +248,26 @@ class Text:
         if dtype.is_float and infix is not None:
             return f"({given[0]} {infix} {given[1]})", None
         if dtype.is_integer and infix is not None:
-            known = _combined(primitive, parts[0][1], parts[1][1])
+            known = combined(primitive, parts[0][1], parts[1][1])
             return self.wrapped(f"({given[0]} {infix} {given[1]})", known, dtype)
         if primitive is P.CAST and not dtype.is_float and expr.dtype.is_integer:
             return self.wrapped(f"int({given[0]})", parts[0][1], expr.dtype)
-        if primitive in (P.DIV, P.REM) and dtype.is_integer and parts[0][1] and parts[1][1]:
-            (low, high), (by, most) = parts[0][1], parts[1][1]
-            if low >= 0 and by > 0:
-                if primitive is P.DIV:
-                    return f"({given[0]} // {given[1]})", (low // most, high // by)
-                return f"({given[0]} % {given[1]})", (0, min(high, most - 1))
+        if primitive in (P.DIV, P.REM) and dtype.is_integer:
+            known = combined(primitive, parts[0][1], parts[1][1])
+            if known is not None:
+                return f"({given[0]} {'//' if primitive is P.DIV else '%'} {given[1]})", known
         wide = [text if o.dtype.is_float else f"{self.dtype(o.dtype)}.type({text})" for text, o in zip(given, expr.operands, strict=True)]
         call = f"evaluate({self.constant('p', primitive)}, ({', '.join(wide)},), {self.constant('dt', expr.dtype)})"
         return self.narrow(call, expr.dtype), None
 
     def wrapped(self, text: str, known: Range, dtype: DType) -> tuple[str, Range]:
         """An integer result brought back into its type's range, unless it cannot leave it."""
-        half = 1 << (dtype.bits - 1)
-        low, high = (-half, half - 1) if dtype.is_signed else (0, 2 * half - 1)
-        if known is not None and low <= known[0] and known[1] <= high:
+        if fits(known, dtype):
             return text, known
+        high = type_range(dtype)[1]
         if dtype.is_signed:
-            return f"((({text} + {half}) & {2 * half - 1}) - {half})", None
+            return f"((({text} + {high + 1}) & {2 * high + 1}) - {high + 1})", None
         return f"({text} & {high})", None
-
-
-def _combined(primitive: Primitive, a: Range, b: Range) -> Range:
-    if a is None or b is None:
-        return None
-    if primitive is P.ADD:
-        return a[0] + b[0], a[1] + b[1]
-    if primitive is P.SUB:
-        return a[0] - b[1], a[1] - b[0]
-    ends = [x * y for x in a for y in b]
-    return min(ends), max(ends)
 
 
 def _has(body: tuple[Stmt, ...], kinds: tuple[type, ...]) -> bool:

@@ -1,0 +1,401 @@
+"""Kernels as C-family text: what the C, CUDA and OpenCL backends share.
+
+A `Dialect` says how types, primitives and kernels are spelled; `C99` is the plain one and others replace
+entries of its tables. The text has defined behaviour throughout: signed arithmetic goes through unsigned
+types, and what C leaves open (division by zero, wide shifts, casts out of range) goes through the
+functions of `cfunctions.py`. Names are checked identifiers and never meet those of C.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from xlac_sdk.cfunctions import TYPES, arithmetic, integer
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import (
+    Access, Allocate, Apply, Assign, Barrier, Buffer, Const, Exchange, Expr, Fold, For, If, Instruction, Kernel,
+    Let, Load, LoopKind, Prefetch, Ramp, Shuffle, Splat, Stmt, Store, Var, children,
+)  # fmt: skip
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.ranges import Ranges, combined, fits, type_range
+from xlac_sdk.semantics import cast as exact_cast
+from xlac_sdk.sharing import named, roots, walk
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+P = Primitive
+
+# {0} {1} {2} operands · {t} their type · {w} the unsigned type arithmetic is done in · {d} the type's name · {f} math suffix
+_WRAP = {P.ADD: "({t})(({w}){0} + ({w}){1})", P.SUB: "({t})(({w}){0} - ({w}){1})", P.MUL: "({t})(({w}){0} * ({w}){1})"}
+_ANY = {P.LT: "({0} < {1})", P.LE: "({0} <= {1})", P.EQ: "({0} == {1})", P.NE: "({0} != {1})", P.SELECT: "({0} ? {1} : {2})"}
+_MATH = {
+    P.REM: "fmod", P.FLOOR: "floor", P.CEIL: "ceil", P.TRUNC: "trunc", P.ROUND: "nearbyint", P.ABS: "fabs", P.FMA: "fma",
+    P.SQRT: "sqrt", P.EXP: "exp", P.LOG: "log", P.SIN: "sin", P.COS: "cos", P.POW: "pow", P.EXP2: "exp2",
+    P.EXPM1: "expm1", P.LOG2: "log2", P.LOG1P: "log1p", P.TANH: "tanh", P.ERF: "erf", P.ATAN2: "atan2",
+}  # fmt: skip
+_ARGUMENTS = {1: "({0})", 2: "({0}, {1})", 3: "({0}, {1}, {2})"}
+
+FLOATS: Mapping[Primitive, str] = {
+    **_ANY,
+    **{p: f"{name}{{f}}{_ARGUMENTS[p.arity]}" for p, name in _MATH.items()},
+    P.ADD: "({0} + {1})", P.SUB: "({0} - {1})", P.MUL: "({0} * {1})", P.DIV: "({0} / {1})", P.NEG: "(-{0})",
+    P.MAX: "max_{d}({0}, {1})", P.MIN: "min_{d}({0}, {1})", P.RSQRT: "({one} / sqrt{f}({0}))",
+}  # fmt: skip
+INTEGERS: Mapping[Primitive, str] = {
+    **_ANY,
+    **_WRAP,
+    P.MAX: "({0} > {1} ? {0} : {1})", P.MIN: "({0} < {1} ? {0} : {1})",
+    P.AND: "({t})({0} & {1})", P.OR: "({t})({0} | {1})", P.XOR: "({t})({0} ^ {1})", P.NOT: "({t})~{0}",
+    P.NEG: "({t})(0u - ({w}){0})", P.ABS: "({t})({0} < 0 ? 0u - ({w}){0} : ({w}){0})",
+    **{p: f"{p.value}_{{d}}{_ARGUMENTS[p.arity]}" for p in (P.DIV, P.REM, P.SHL, P.SHR, P.POW, P.POPCNT, P.CLZ)},
+}  # fmt: skip
+BOOLS: Mapping[Primitive, str] = {
+    **_ANY,
+    P.AND: "({0} & {1})", P.OR: "({0} | {1})", P.XOR: "({0} ^ {1})", P.NOT: "(!{0})", P.MAX: "({0} | {1})", P.MIN: "({0} & {1})",
+}  # fmt: skip
+
+_INFIX = {P.ADD: "+", P.SUB: "-", P.MUL: "*", P.DIV: "/", P.REM: "%"}
+_PLAIN = (DType.I32, DType.I64)  # where a sum that fits its type needs no cast
+
+KEYWORDS = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if inline int long
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    asm bool catch class delete explicit export false friend mutable namespace new operator private protected public
+    template this throw true try typename using virtual and and_eq bitand bitor compl not not_eq or or_eq xor xor_eq
+    alignas alignof char16_t char32_t constexpr decltype noexcept nullptr static_assert thread_local wchar_t main
+    I NAN INFINITY NULL EOF near far linux unix i386 y0 y1 yn j0 j1 jn gamma index
+    memcpy memset memmove errno signbit isnan isinf arena state weights""".split()
+)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one C-family language spells kernels. Replace entries of the tables to change a spelling."""
+
+    name: str = "C99"
+    types: Mapping[DType, str] = field(default_factory=lambda: TYPES)
+    floats: Mapping[Primitive, str] = field(default_factory=lambda: FLOATS)
+    integers: Mapping[Primitive, str] = field(default_factory=lambda: INTEGERS)
+    bools: Mapping[Primitive, str] = field(default_factory=lambda: BOOLS)
+    restrict: str = "RESTRICT"
+    written_out: int = 16  # most iterations of an UNROLLED loop that are written one by one
+    reserved: frozenset[str] = KEYWORDS
+    instructions: Mapping[str, str] = field(default_factory=dict)
+
+    def spelling(self, primitive: Primitive, dtype: DType) -> str:
+        table = self.floats if dtype.is_float else self.bools if dtype is DType.BOOL else self.integers
+        if primitive not in table:
+            raise unsupported(self, f"'{primitive.value}' of {dtype}")
+        return table[primitive]
+
+    def identifier(self, name: str) -> str:
+        """A name as the language may use it; different names stay different."""
+        if not (name.isascii() and name.isidentifier()):
+            raise AssertionError(f"'{name}' is not an identifier")
+        taken = name in self.reserved or name.endswith("_") or name.startswith("_")
+        taken = taken or any(name in (f, f + "f", f + "l") for f in _MATH.values())
+        return f"v{name}_" if taken else name
+
+
+C99 = Dialect()
+
+
+def unsupported(dialect: Dialect, what: str) -> UnsupportedError:
+    return UnsupportedError(Diagnostic("XL5020", f"{dialect.name} text has no {what}"))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel as text: its name, its parameters and the lines of its body."""
+
+    name: str
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    note: str
+
+
+def kernel_text(kernel: Kernel, dialect: Dialect = C99) -> Function:
+    """A kernel as one function; raises UnsupportedError for what the dialect cannot say."""
+    writer = _Writer(kernel, dialect)
+    lines = tuple(writer.block(kernel.body, 1))
+    used = frozenset(writer.touched)
+    name = dialect.identifier
+    unused = [n for n in [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)] if n not in used]
+    lines = (*(f"    (void){name(n)};" for n in unused), *lines)
+    parameters = [writer.parameter(b) for b in kernel.parameters]
+    parameters += [f"{dialect.types[v.dtype]} {name(v.name)}" for v in kernel.sizes]
+    return Function(name(kernel.name), tuple(parameters), lines, comment(kernel.note))
+
+
+def comment(text: str) -> str:
+    """Anybody's text, safe inside a C comment."""
+    plain = "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
+    return plain.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").replace("\\", "/")
+
+
+def literal(value: int | float | bool, dtype: DType) -> str:
+    """A number, exactly; of a type that C does not change."""
+    import numpy as np
+
+    if dtype is DType.BOOL:
+        return "1" if value else "0"
+    if dtype.is_half:
+        bits = exact_cast(np.float64(value), dtype)
+        return f"{int(np.asarray(bits).view(np.uint16))}"
+    if dtype.is_integer:
+        text = integer(int(value), dtype)
+        return f"({TYPES[dtype]}){text}" if dtype.bits < 32 else text
+    number = float(value)
+    if dtype is DType.F32:
+        with np.errstate(over="ignore"):
+            number = float(np.float32(number))
+    if math.isnan(number):
+        return "NAN" if dtype is DType.F32 else "(double)NAN"
+    if math.isinf(number):
+        sign = "-" if number < 0 else ""
+        return f"({sign}INFINITY)" if dtype is DType.F32 else f"({sign}(double)INFINITY)"
+    text = _shortest(number) + "f" if dtype is DType.F32 else repr(number)
+    return f"({text})" if text.startswith("-") else text
+
+
+def _shortest(value: float) -> str:
+    """The shortest decimal that a C compiler reads as the same float."""
+    for digits in range(6, 10):
+        text = f"{value:.{digits}g}"
+        if struct.pack("f", float(text)) == struct.pack("f", value):
+            break
+    return text if "." in text or "e" in text else f"{text}.0"
+
+
+class _Writer:
+    """The statements of one kernel, line by line."""
+
+    def __init__(self, kernel: Kernel, dialect: Dialect) -> None:
+        self.kernel, self.dialect = kernel, dialect
+        self.texts: dict[int, str] = {}
+        self.range = Ranges()
+        self.touched: set[str] = set()  # names that the text mentions
+        self.count = 0
+        self._reads: dict[int, frozenset[str]] = {}
+
+    def parameter(self, buffer: Buffer) -> str:
+        const = "const " if buffer.access is Access.READ else ""
+        return f"{const}{self.dialect.types[buffer.dtype]} *{self.dialect.restrict} {self.dialect.identifier(buffer.name)}"
+
+    def name(self, name: str) -> str:
+        self.touched.add(name)
+        return self.dialect.identifier(name)
+
+    # ---- statements --------------------------------------------------------------------------
+
+    def reads(self, stmt: Stmt) -> frozenset[str]:
+        """Names that a statement or its blocks read."""
+        known = self._reads.get(id(stmt))
+        if known is None:
+            found = {e.name for e in walk(roots(stmt)) if isinstance(e, Var)}
+            for inner in children(stmt):
+                for one in inner:
+                    found |= self.reads(one)
+            known = self._reads[id(stmt)] = frozenset(found)
+        return known
+
+    def block(self, body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
+        pad = "    " * depth
+        later: list[frozenset[str]] = [frozenset()]
+        for stmt in reversed(body):
+            later.append(later[-1] | self.reads(stmt))
+        for stmt, after in zip(body, reversed(later[:-1]), strict=True):
+            self.texts.clear()
+            hoisted = named(roots(stmt))
+            for expr in hoisted:
+                if isinstance(stmt, Prefetch):
+                    break
+                text = self.write(expr)
+                self.count += 1
+                self.texts[id(expr)] = f"e{self.count}_"
+                yield f"{pad}const {self.type(expr)} e{self.count}_ = {text};"
+            yield from self.statement(stmt, depth, pad, after)
+
+    def statement(self, stmt: Stmt, depth: int, pad: str, after: frozenset[str]) -> Iterator[str]:
+        match stmt:
+            case For():
+                yield from self.loop(stmt, depth, pad)
+            case Let(var=var, value=value, mutable=mutable):
+                name = self.name(var.name)
+                yield f"{pad}{'' if mutable else 'const '}{self.type(var)} {name} = {self.text(value)};"
+                if var.name not in after:
+                    yield f"{pad}(void){name};"
+            case Assign(var=var, value=value):
+                yield f"{pad}{self.name(var.name)} = {self.text(value)};"
+            case Store():
+                yield from self.store(stmt, pad)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yield f"{pad}if ({self.text(condition)}) {{"
+                yield from self.block(then, depth + 1)
+                if otherwise:
+                    yield f"{pad}}} else {{"
+                    yield from self.block(otherwise, depth + 1)
+                yield f"{pad}}}"
+            case Allocate(buffer=buffer):
+                yield f"{pad}{self.dialect.types[buffer.dtype]} {self.name(buffer.name)}[{buffer.size}];"
+            case Instruction(name=name, operands=given, meaning=meaning):
+                spelling = self.dialect.instructions.get(name)
+                if spelling is None:
+                    yield from self.block(meaning, depth)
+                else:
+                    texts = [self.name(o.name) if isinstance(o, Buffer) else self.text(o) for o in given]
+                    yield f"{pad}{spelling.format(*texts)};"
+            case Barrier():
+                raise unsupported(self.dialect, "barrier")
+            case Prefetch():
+                return
+
+    def loop(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
+        kind, name = self.type(stmt.counter), self.name(stmt.counter.name)
+        read = any(stmt.counter.name in self.reads(s) for s in stmt.body)
+        if stmt.kind is LoopKind.UNROLLED and isinstance(stmt.start, Const) and isinstance(stmt.stop, Const):
+            turns = range(int(stmt.start.value), int(stmt.stop.value), stmt.step)
+            if len(turns) <= self.dialect.written_out:
+                for value in turns:
+                    yield f"{pad}{{"
+                    if read:
+                        yield f"{pad}    const {kind} {name} = {integer(value, stmt.counter.dtype)};"
+                    yield from self.block(stmt.body, depth + 1)
+                    yield f"{pad}}}"
+                return
+        start, stop = self.number(stmt.start), self.number(stmt.stop)
+        step = f"++{name}" if stmt.step == 1 else f"{name} += {stmt.step}"
+        yield f"{pad}for ({kind} {name} = {start}; {name} < {stop}; {step}) {{"
+        yield from self.block(stmt.body, depth + 1)
+        yield f"{pad}}}"
+
+    def store(self, stmt: Store, pad: str) -> Iterator[str]:
+        if stmt.value.lanes > 1:
+            raise unsupported(self.dialect, "vectors")
+        place = f"{self.name(stmt.buffer.name)}[{self.number(stmt.index)}]"
+        value = self.text(stmt.value)
+        if stmt.atomic is not None:
+            value = self.spell(stmt.atomic, [place, value], stmt.value.dtype)
+        guard = "" if stmt.mask is None else f"if ({self.text(stmt.mask)}) "
+        yield f"{pad}{guard}{place} = {value};"
+
+    # ---- expressions -------------------------------------------------------------------------
+
+    def type(self, expr: Expr) -> str:
+        if expr.lanes > 1:
+            raise unsupported(self.dialect, "vectors")
+        return self.dialect.types[expr.dtype]
+
+    def text(self, expr: Expr) -> str:
+        found = self.texts.get(id(expr))
+        return found if found is not None else self.write(expr)
+
+    def write(self, expr: Expr) -> str:
+        if expr.lanes > 1:
+            raise unsupported(self.dialect, "vectors")
+        match expr:
+            case Const(value=value, dtype=dtype):
+                return literal(value, dtype)
+            case Var(name=name):
+                return self.name(name)
+            case Ramp(base=value) | Splat(value=value) | Fold(value=value):
+                return self.text(value)
+            case Load(buffer=buffer, index=index, mask=mask):
+                place = f"{self.name(buffer.name)}[{self.number(index)}]"
+                return place if mask is None else f"({self.text(mask)} ? {place} : 0)"
+            case Apply(primitive=Primitive.CAST, operands=(value,), dtype=dtype):
+                return self.cast(self.text(value), value.dtype, dtype)
+            case Apply(primitive=Primitive.BITCAST, operands=(value,), dtype=dtype):
+                return self.bitcast(self.text(value), value.dtype, dtype)
+            case Apply():
+                return self.apply(expr)
+            case Shuffle(values=values, picks=picks):
+                return self.text(values[picks[0]])
+            case Exchange():
+                raise unsupported(self.dialect, "exchange between threads")
+
+    def number(self, expr: Expr) -> str:
+        """An expression; a small constant without its suffix, for where it meets nothing narrower."""
+        if isinstance(expr, Const) and expr.lanes == 1 and abs(int(expr.value)) < 1 << 31:
+            return str(expr.value) if int(expr.value) >= 0 else f"({expr.value})"
+        text = self.text(expr)
+        return text[1:-1] if text.startswith("(") and _paired(text) else text
+
+    def apply(self, expr: Apply) -> str:
+        primitive, operands = expr.primitive, expr.operands
+        dtype = operands[1].dtype if primitive is P.SELECT else operands[0].dtype
+        given = [self.text(o) for o in operands]
+        if primitive.is_comparison and not dtype.is_float:
+            known = settled(primitive, operands, dtype)
+            if known is not None:
+                return f"((void){given[0]}, (void){given[1]}, {int(known)})"
+        if primitive in (P.DIV, P.REM) and isinstance(by := operands[1], Const) and dtype.is_integer and by.value not in (0, -1):
+            text = f"({given[0]} {'/' if primitive is P.DIV else '%'} {given[1]})"
+            return text if dtype.bits >= 32 else f"({self.dialect.types[dtype]}){text}"
+        if dtype in _PLAIN and primitive in _INFIX and fits(combined(primitive, *map(self.range, operands)), dtype):
+            both = all(isinstance(o, Const) for o in operands)
+            a, b = given if both else (self.number(o) if isinstance(o, Const) else self.text(o) for o in operands)
+            return f"({a} {_INFIX[primitive]} {b})"
+        if dtype.is_half and primitive is not P.SELECT:
+            raise unsupported(self.dialect, f"'{primitive.value}' of {dtype}")
+        return self.spell(primitive, given, dtype)
+
+    def spell(self, primitive: Primitive, given: list[str], dtype: DType) -> str:
+        float_suffix = "f" if dtype is DType.F32 else ""
+        if primitive is P.ABS and dtype.is_integer and not dtype.is_signed:
+            return given[0]
+        return self.dialect.spelling(primitive, dtype).format(
+            *given, t=self.dialect.types[dtype], w=arithmetic(dtype), d=dtype.value, f=float_suffix, one=f"1.0{float_suffix}"
+        )
+
+    def cast(self, value: str, source: DType, dtype: DType) -> str:
+        if source is dtype:
+            return value
+        if source.is_half:
+            return self.cast(f"f32_of_{source.value}({value})", DType.F32, dtype)
+        if dtype is DType.BOOL:
+            return f"({value} != 0)"
+        if dtype.is_half:
+            narrow = f"odd_of_f64({value})" if source is DType.F64 else self.cast(value, source, DType.F32)
+            return f"{dtype.value}_of_f32({narrow})"
+        if source.is_float and dtype.is_integer:
+            return f"cast_{source.value}_{dtype.value}({value})"
+        return f"({self.dialect.types[dtype]})({value})" if not value.startswith("(") else f"({self.dialect.types[dtype]}){value}"
+
+    def bitcast(self, value: str, source: DType, dtype: DType) -> str:
+        held = {DType.F16: DType.U16, DType.BF16: DType.U16}
+        source, dtype = held.get(source, source), held.get(dtype, dtype)
+        if source is dtype:
+            return value
+        if source.is_integer and dtype.is_integer:
+            return f"({self.dialect.types[dtype]})({value})"
+        return f"bitcast_{source.value}_{dtype.value}({value})"
+
+
+def _paired(text: str) -> bool:
+    """Whether the first parenthesis closes at the end."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return at == len(text) - 1
+    return False
+
+
+def settled(primitive: Primitive, operands: tuple[Expr, ...], dtype: DType) -> bool | None:
+    """A comparison with the end of a type's range whose answer does not depend on the value: compilers warn of them."""
+    low, high = type_range(dtype)
+    a, b = operands
+    if isinstance(b, Const):
+        if primitive is P.LT and b.value == low:
+            return False
+        if primitive is P.LE and b.value == high:
+            return True
+    if isinstance(a, Const):
+        if primitive is P.LT and a.value == high:
+            return False
+        if primitive is P.LE and a.value == low:
+            return True
+    return None
