@@ -6,13 +6,13 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from xlac.ir.dims import Dim, Sym
 from xlac.ir.types import Type
 from xlac.spec.expression import Malformed, Parsed, braced, dotted, parse
-from xlac.spec.report import Fault, Place, nearest
+from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac_sdk.dtypes import DType
 
 MAX_BITS = 256  # of an integer that arithmetic makes
@@ -34,11 +34,18 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 class Constants:
     """The parameters and dims that arithmetic sees."""
 
-    def __init__(self, params: Mapping[str, Any], dims: Mapping[str, Dim]) -> None:
+    def __init__(self, params: Mapping[str, Any], dims: Mapping[str, Dim], broken: Collection[str] = ()) -> None:
         self.params, self.dims = params, dims
+        self.broken = broken  # names that were declared, and reported
+
+    def extended(self, params: Mapping[str, Any], dims: Mapping[str, Dim] | None = None) -> Constants:
+        """These and more: the new ones hide those of the same name."""
+        return Constants({**self.params, **params}, {**self.dims, **(dims or {})}, self.broken)
 
     def param(self, name: str, place: Place, offset: int, width: int) -> Any:
         if name not in self.params:
+            if name in self.broken:
+                raise Poisoned
             raise Fault("XL2003", f"unknown parameter {name!r}", place.inside(offset, width),
                         nearest(name, self.params))  # fmt: skip
         return self.params[name]
@@ -49,6 +56,8 @@ class Constants:
             return self.params[name]
         if name in self.dims:
             return self.dims[name]
+        if name in self.broken:
+            raise Poisoned
         raise Fault("XL2004", f"unknown size or parameter {name!r}", place.inside(offset, width),
                     nearest(name, [*self.dims, *self.params]))  # fmt: skip
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from xlac.ir.graph import Node
 from xlac.spec import arithmetic, schema
-from xlac.spec.arithmetic import Constants
 from xlac.spec.context import Context, NodeSpans
 from xlac.spec.document import Entry
 from xlac.spec.entries import elaborate, entries_at, otherwise, whole
@@ -26,6 +25,8 @@ def use(context: Context, scope: Scope, spec: schema.BlockNode, path: str, place
     if (other := otherwise(context, scope, spec, path, place)) is not None:
         return other
     name = arithmetic.value(spec.block, scope.constants, place.at("block"))
+    if ("blocks", name) in context.report.broken:
+        raise Poisoned
     if not isinstance(name, str) or name not in context.blocks:
         raise Fault("XL2011", f"unknown block {name!r}", place.at("block").span, nearest(str(name), context.blocks))
     block = context.blocks[name]
@@ -76,7 +77,8 @@ def arguments(
     else:
         listed = spec.inputs if isinstance(spec.inputs, list) else [spec.inputs]
         if len(listed) > len(names):
-            raise Fault("XL2008", f"block {name!r} takes {len(names)} inputs ({', '.join(names)}), and got {len(listed)}",
+            plural = "" if len(names) == 1 else "s"
+            raise Fault("XL2008", f"block {name!r} takes {len(names)} input{plural} ({', '.join(names)}), and got {len(listed)}",
                         at.at(len(names)).span if isinstance(spec.inputs, list) else at.span)  # fmt: skip
         for i, item in enumerate(listed):
             items[names[i]] = (item, at.at(i) if isinstance(spec.inputs, list) else at)
@@ -142,7 +144,7 @@ def instance(
 ) -> Bundle:  # fmt: skip
     """One copy of a block. Raises Fault or Poisoned."""
     params = parameters(context, scope, spec, block, name, number, count, place)
-    constants = Constants({**scope.constants.params, **params}, scope.constants.dims)
+    constants = scope.constants.extended(params)
     inner = Scope(scope.frame, constants, prefix)
     for key, value in values.items():
         inner.values[key] = value
@@ -154,6 +156,7 @@ def instance(
                 raise Fault("XL2013", f"input {key!r} of block {name!r} is {wanted}, and got {value.type}",
                             place.at("in").span)  # fmt: skip
     context.stack.append(name)
+    context.used.add(name)
     try:
         elaborate(context, inner, entries_at(block.spec.graph, block.place.at("graph")))
         outputs = block.spec.outputs
@@ -187,7 +190,7 @@ def parameters(
         layers.append(("first", spec.first))
     if number == count - 1:
         layers.append(("last", spec.last))
-    outer = Constants({**scope.constants.params, "index": number}, scope.constants.dims) if count > 1 else scope.constants
+    outer = scope.constants.extended({"index": number}) if count > 1 else scope.constants
     for section, items in layers:
         for key, value in items.items():
             spot = place.at(section, key)
@@ -201,6 +204,5 @@ def parameters(
         elif default is None:
             raise Fault("XL2016", f"block {name!r} needs its parameter {key!r}", place.at("block").span, f"with: {{{key}: …}}")
         else:
-            inner = Constants({**scope.constants.params, **result}, scope.constants.dims)
-            result[key] = arithmetic.value(default, inner, block.place.at("params", key))
+            result[key] = arithmetic.value(default, scope.constants.extended(result), block.place.at("params", key))
     return result

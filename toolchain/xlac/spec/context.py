@@ -30,6 +30,7 @@ class Context:
     root: Frame
     weights: dict[str, Node] = field(default_factory=dict)
     stack: list[str] = field(default_factory=list)  # blocks and custom ops being used, the innermost last
+    used: set[str] = field(default_factory=set)  # blocks and custom ops that something used
     count: int = 0
 
     def weight(self, scope: Scope, name: str, type: Type, span: Span) -> Node:
@@ -82,7 +83,8 @@ def shape_fault(error: ShapeError, what: str, spans: Any) -> Fault:
         span = spans.operand(error.operand)
     elif error.attribute:
         span = spans.attribute(error.attribute)
-    return Fault("XL2009", f"{what}: {error}", span, error.hint)
+    message = str(error) if str(error).startswith(f"{what} ") else f"{what}: {str(error).removeprefix(f'{what}: ')}"
+    return Fault("XL2009", message, span, error.hint)
 
 
 @dataclass(frozen=True)

@@ -79,17 +79,18 @@ def use(
     sizes: dict[str, Dim] = {}
     shapes: dict[str, Shape] = {}
     for number, (operand, (key, text)) in enumerate(zip(operands, spec.inputs.items(), strict=True)):
-        pattern = Pattern(text, Constants(params, scope.constants.dims), place.at("inputs", key))
+        pattern = Pattern(text, scope.constants.extended(params), place.at("inputs", key))
         node = operand if isinstance(operand, Node) else build.constant(operand, pattern.dtype)
         if (wrong := pattern.match(node.type, sizes, shapes)) is not None:
             raise Fault("XL2009", f"{name}: input {key!r} is {text}, and got {node.type}: {wrong}", spans.operand(number))
         nodes.append(node)
-    constants = Constants(params, {**scope.constants.dims, **sizes})
+    constants = scope.constants.extended(params, sizes)
     inline = not spec.kernels
     inner = Scope(scope.frame if inline else Frame(), constants, f"{path}.")
     values = nodes if inline else [Node.of(Param(k, n.type), origin=n.origin) for k, n in zip(spec.inputs, nodes, strict=True)]
     inner.values.update(zip(spec.inputs, values, strict=True))
     context.stack.append(marker)
+    context.used.add(marker)
     before = len(context.weights)
     try:
         elaborate(context, inner, entries_at(spec.expr, place.at("expr")))
@@ -105,7 +106,7 @@ def use(
         if (found := inner.values[key]) is None:
             raise Poisoned
         node = as_node(context, found, key, path, spot)
-        wrong = Pattern(text, Constants(params, scope.constants.dims), spot).match(node.type, sizes, shapes)
+        wrong = Pattern(text, scope.constants.extended(params), spot).match(node.type, sizes, shapes)
         if wrong is not None:
             raise Fault("XL2013", f"{name}: output {key!r} is declared {text}, and expr gives {node.type}: {wrong}", spot.span)
         results[key] = node
@@ -158,7 +159,7 @@ class Pattern:
                 if sizes.setdefault(tree.id, size) != size:
                     return f"{tree.id} is {sizes[tree.id]} elsewhere"
                 continue
-            inside = Constants(self.constants.params, {**self.constants.dims, **sizes})
+            inside = self.constants.extended({}, sizes)
             wanted = arithmetic.extent(expression, tree, inside, self.place, self.offset)
             if wanted != size:
                 return f"expected {wanted} on axis {at - 1}"

@@ -60,7 +60,7 @@ def read_document(file: Path, report: Report, allow_outside: bool = False) -> Me
             continue
         seen.add(path.resolve())
         if asked is not None and not allow_outside and not path.resolve().is_relative_to(folder):
-            report.add("XL3002", f"{path} is outside the spec's folder", asked, "--allow-outside permits it")
+            report.add("XL3002", f"{path.name!r} is outside the spec's folder", asked, "--allow-outside permits it")
             continue
         if len(seen) > MAX_FILES:
             report.add("XL4017", f"more than {MAX_FILES} files are included", asked)
@@ -143,6 +143,8 @@ def validate(source: Source, report: Report) -> schema.Document | None:
             data["xlac"] = schema.VERSION
         for path, in_key in wrong.items():
             _drop(data, path, in_key)
+            if len(path) > 1 and not in_key:
+                report.broken.add((str(path[0]), str(path[1])))
     return None
 
 
@@ -190,12 +192,17 @@ def _explain(source: Source, fault: Any, report: Report) -> tuple[Path_, bool]:
     expected = _EXPECTED.get(kind)
     if path == ("xlac",):
         report.add("XL1013", f"this is format {shown(value)}; this xlac reads format {schema.VERSION}", place.span)
-    elif in_key:
+    elif in_key and kind != "literal_error":
         report.add("XL1015", f"{fault['msg']}", place.key)
     elif kind == "literal_error":
         choices = [c.strip("'") for c in fault["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-        report.add("XL1012", f"expected {', '.join(choices)}; found {shown(value)}", place.span,
+        span = place.key if in_key else place.span
+        report.add("XL1012", f"expected {', '.join(choices)}; found {shown(value)}", span,
                    nearest(str(value), choices) if len(choices) > 1 else "")  # fmt: skip
+    elif kind in _BOUNDS:
+        report.add("XL1012", f"expected {_BOUNDS[kind]} {next(iter(fault['ctx'].values()))}, found {value}", place.span)
+    elif kind in ("too_short", "too_long"):
+        report.add("XL1012", f"expected {fault['ctx'].get('min_length', fault['ctx'].get('max_length'))} entry", place.span)
     elif expected:
         report.add("XL1012", f"expected {expected}, found {shown(value)}", place.span)
     elif kind in ("kind", "entry"):
@@ -210,6 +217,9 @@ def _explain(source: Source, fault: Any, report: Report) -> tuple[Path_, bool]:
     return path, in_key
 
 
+_BOUNDS = {
+    "greater_than_equal": "at least", "less_than_equal": "at most", "greater_than": "more than", "less_than": "less than",
+}  # fmt: skip
 _EXPECTED = {
     "dict_type": "a mapping", "list_type": "a list", "string_type": "text", "int_type": "a whole number",
     "float_type": "a number", "bool_type": "true or false", "model_type": "a mapping",

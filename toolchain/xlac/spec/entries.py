@@ -28,7 +28,8 @@ def elaborate(context: Context, scope: Scope, section: Mapping[str, Entry[Any]])
         for name in split_names(key):
             if name in owner or name in scope.values:
                 context.report.add("XL1021", f"{name!r} is given twice", entry.place.key)
-            owner.setdefault(name, key)
+            if name not in scope.values:
+                owner.setdefault(name, key)
     scope.declared |= owner.keys()
     needs = {key: _needs(context, scope, key, entry, owner) for key, entry in section.items()}
     cycles: list[list[str]] = []

@@ -125,12 +125,14 @@ def parse(text: str) -> Parsed:
 
 
 def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
+    if (lone := _unclosed(text)) is not None:
+        return Malformed(f"this {text[lone]!r} has no partner", lone)
     column = (error.offset or 1) - 2
     width = 1
     if error.end_offset and error.end_lineno == error.lineno and error.end_offset > (error.offset or 0):
         width = error.end_offset - (error.offset or 0)
     message = (error.msg or "").split("(")[0].strip() or "invalid syntax"
-    message = message.removesuffix(". Perhaps you forgot a comma?").replace("invalid syntax", "this is no expression")
+    message = message.split(". ")[0].replace("invalid syntax", "this is no expression")
     hint = ""
     if words := re.findall(r"\b(?:in|is|lambda|def|class|for|while|import|from|with|as|pass|del|try|yield)\b", text):
         hint = f"{words[0]!r} is a word of the expression language; give such a name by {{op: …, in: [{words[0]}]}}"
@@ -149,6 +151,24 @@ def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
     if "'" in message and any(c in message for c in (_PARAM, _BRACE)):
         message = "this is no expression"
     return Malformed(message, column, min(width, len(text) - column), hint)
+
+
+def _unclosed(text: str) -> int | None:
+    """The place of a bracket without its partner."""
+    stack: list[int] = []
+    quote = ""
+    for i, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char in "([{":
+            stack.append(i)
+        elif char in ")]}":
+            if not stack or text[stack[-1]] + char not in ("()", "[]", "{}"):
+                return i
+            stack.pop()
+    return stack[-1] if stack else None
 
 
 def _check(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:

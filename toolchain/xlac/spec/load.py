@@ -20,6 +20,7 @@ from xlac.spec.entries import elaborate
 from xlac.spec.evaluate import as_node, expression
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.scope import Frame, Scope
+from xlac.spec.unused import check_unused
 from xlac_sdk.source import Origin
 
 DimValue = int | str | tuple[int, int] | Symbol
@@ -42,12 +43,15 @@ def load(
         raise AssertionError("a spec that cannot be read has a reason")
     sizes, symbols = read_dims(merged, dims or {}, report)
     values = read_params(merged, params or {}, sizes, report)
-    constants = Constants(values, sizes)
+    broken = {name for section, name in report.broken if section in ("dims", "params")}
+    constants = Constants(values, sizes, broken)
     context = Context(report, merged.blocks, merged.ops, Frame())
     scope = Scope(context.root, constants)
+    scope.values.update({name: None for section, name in report.broken if section in ("inputs", "state")})
     inputs = declare_inputs(merged, scope, report)
     elaborate(context, scope, merged.graph)
-    check_unused(merged, context)
+    check_unused(context)
+    check_outputs(merged, context)
     outputs = read_outputs(merged, context, scope)
     state = read_state(merged, context, scope, outputs)
     if merged.train is not None:
@@ -179,9 +183,12 @@ def read_params(merged: Merged, given: Mapping[str, Any], sizes: Mapping[str, Di
             found[name] = 1
         else:
             try:
-                found[name] = arithmetic.value(default, Constants(found, sizes), entry.place)
+                found[name] = arithmetic.value(default, Constants(found, sizes, {*merged.params}), entry.place)
             except Fault as fault:
                 report.fault(fault)
+                found[name] = 1
+            except Poisoned:
+                report.add("XL2003", f"parameter {name!r} reads one that is declared later", entry.place.span)
                 found[name] = 1
     return found
 
@@ -221,12 +228,14 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
         except Fault as fault:
             report.fault(fault)
             scope.values[name] = None
+        except Poisoned:
+            scope.values[name] = None
     for name in merged.inputs.keys() & merged.state.keys():
         report.add("XL1021", f"{name!r} is an input and a state", merged.state[name].place.key)
     return found
 
 
-def check_unused(merged: Merged, context: Context) -> None:
+def check_outputs(merged: Merged, context: Context) -> None:
     """A spec without nodes or outputs computes nothing."""
     if not merged.outputs and not context.report.found:
         context.report.add("XL1011", "missing key 'outputs': the spec says no result", merged.place.span,

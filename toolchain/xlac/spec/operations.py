@@ -10,7 +10,7 @@ from xlac.ir.op import OPS, Op, ShapeError, arity
 from xlac.ir.types import Type
 from xlac.spec import attributes
 from xlac.spec.context import Context, shape_fault
-from xlac.spec.report import Fault, nearest
+from xlac.spec.report import Fault, Poisoned, nearest
 from xlac.spec.scope import Bundle, Scope, Value
 from xlac_sdk.source import Origin, Span
 
@@ -42,6 +42,8 @@ def find(context: Context, name: str, span: Span) -> type[Op]:
     ops = table()
     if name in STRUCTURAL:
         raise Fault("XL2001", f"{name!r} is not used as an operation", span, STRUCTURAL[name])
+    if ("ops", name) in context.report.broken:
+        raise Poisoned
     if name not in ops:
         hint = nearest(name, known(context))
         if name in context.blocks:

@@ -51,6 +51,7 @@ class Report:
     """Diagnostics in the order found; the same one twice is kept once."""
 
     found: dict[Diagnostic, None] = field(default_factory=dict)
+    broken: set[tuple[str, str]] = field(default_factory=set)  # section and name of entries that could not be read
 
     def add(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
         self.found[Diagnostic(code, message, span, hint)] = None

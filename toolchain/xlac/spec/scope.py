@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ class Bundle:
 
 
 Value = Node | Copies | Bundle
+_PARTS = re.compile(r"(?:\.\w+)+")
 
 
 class Frame:
@@ -79,7 +81,7 @@ class Scope:
         if name in self.values or name in self.declared:
             return name
         at = name.rfind(".")
-        while at > 0:
+        while at > 0 and _PARTS.fullmatch(name, at):
             if (head := name[:at]) in self.values or head in self.declared:
                 return head
             at = name.rfind(".", 0, at)

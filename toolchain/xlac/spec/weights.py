@@ -66,7 +66,10 @@ def find(
         from xlac.spec.rename import renamed
 
         if readable:
+            before = len(report.found)
             names = {new: names[old] for new, old in renamed(names, spec.rename, place.at("rename"), report).items()}
+            if len(report.found) > before:
+                return Weights({})
     makers: dict[str, Callable[[], Array]] = {}
     missing: list[str] = []
     for name, node in wanted.items():

@@ -181,12 +181,17 @@ def compose(file: Path, text: str) -> Source:
         problem = (error.problem or "this is not YAML").replace("\t", "a tab")
         problem = {"mapping values are not allowed in this context": "a ':' is not allowed here"}.get(problem, problem)
         hint = ""
-        if "flow" in (error.context or "") or "flow" in problem:
+        before = text.split("\n")[mark.line][: mark.column + 1] if mark and mark.line < text.count("\n") + 1 else ""
+        if "\t" in before and not before.strip():
+            problem, hint = "a tab indents this line", "indent with spaces"
+        elif "flow" in (error.context or "") or "flow" in problem:
             hint = "quote text with brackets or commas inside {…} and […]: {x: \"f32[B, 4]\"}"
+            if mark and error.context_mark and error.context_mark.line < mark.line:
+                hint = f"the bracket on line {error.context_mark.line + 1} is not closed"
         elif problem.startswith("found undefined alias"):
             hint = "write &name before the value that *name repeats"
         elif "cannot start any token" in problem:
-            hint = "quote text that starts with @, ` or % and indent with spaces"
+            hint = "quote text that starts with @, ` or %"
         raise SourceError(*composer.faults, Diagnostic("XL1004", problem, span, hint)) from None
     except yaml.YAMLError as error:
         raise _error("XL1004", str(error).splitlines()[0], Span(file, 1, 1)) from None

@@ -1,0 +1,28 @@
+"""Every broken spec gives exactly the diagnostics beside it, and nothing ever gives a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xlac.spec.load import load
+from xlac_sdk.source import SourceError
+
+ROOT = Path(__file__).parents[2]
+BROKEN = ROOT / "specs" / "broken"
+SPECS = sorted(p.stem for p in BROKEN.glob("*.yaml"))
+
+
+def test_there_are_enough() -> None:
+    assert len(SPECS) >= 60
+    assert {p.stem for p in BROKEN.glob("*.txt")} == set(SPECS), "a golden without a spec, or the other way round"
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_broken_spec(name: str, golden: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(SourceError) as caught:
+        load(Path("specs/broken") / f"{name}.yaml")
+    assert all(d.span is not None for d in caught.value.diagnostics), "a diagnostic without a place"
+    golden.check_file(BROKEN / f"{name}.txt", f"{caught.value}\n")  # type: ignore[attr-defined]
