@@ -12,7 +12,8 @@ from xlac.passes.pattern import Rule
 from xlac.passes.trace import Trace
 from xlac_sdk.source import Origin
 
-DEPTH = 64  # rewrites nested in one another; no rule needs so many, a pair that undo each other would take all
+DEPTH = 64  # rewrites nested in one another
+MOST = 400  # rewrites that one node of the graph may set off: rules that undo each other would never end
 
 Index = dict[type[Op], list[Rule]]
 
@@ -34,13 +35,13 @@ class Rewriter:
         self.rules, self.trace, self.context = rules, trace, context
         self.readers: dict[Node, int] = {}
         self.origin: Origin | None = None
-        self.depth = 0
+        self.depth = self.spent = 0
 
     def run(self, graph: Graph) -> Graph:
         self.readers = readers(graph)
 
         def visit(old: Node, node: Node) -> Node:
-            self.origin = node.origin
+            self.origin, self.spent = node.origin, 0
             result = self.settle(node)
             if result is not old:
                 self.readers[result] = self.readers[old] + self.readers.get(result, 0)
@@ -56,13 +57,15 @@ class Rewriter:
 
     def settle(self, node: Node) -> Node:
         """The node rewritten until no rule applies."""
-        if self.depth >= DEPTH:
+        if self.depth >= DEPTH or self.spent >= MOST:
+            self.trace.gave_up = True
             return node
         self.depth += 1
         try:
             for rule in self.rules.get(type(node.op), ()):
                 better = rule.rewrite(node, self)
                 if better is not None and better is not node and self.trace.permits(rule, node):
+                    self.spent += 1
                     assert better.types == node.types, f"{rule.name} turns {node.types} into {better.types}"
                     return self.settle(better)
             return node

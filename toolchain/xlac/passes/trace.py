@@ -13,6 +13,7 @@ class Trace:
 
     fuel: int | None = None
     fired: list[str] = field(default_factory=list)
+    gave_up: bool = False  # rules undid each other until a limit stopped them: a bug of theirs, but the graph is sound
 
     def permits(self, rule: object, node: Node) -> bool:
         """Asked before each rewrite, by every pass."""

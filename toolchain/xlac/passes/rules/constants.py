@@ -51,7 +51,7 @@ def splat(node: Node, site: Site) -> Node | None:
     """An array of one number is a scalar, broadcast."""
     assert isinstance(node.op, Const)
     value = node.op.value
-    if value.ndim == 0 or value.size == 0 or node.op.uniform is None:
+    if value.size <= 1 or node.op.uniform is None:
         return None
     return fill(value.reshape(-1)[:1].reshape(()), node, site)
 

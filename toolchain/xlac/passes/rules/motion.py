@@ -147,7 +147,7 @@ def sink_reshape_reduce(node: Node, site: Site) -> Node | None:
             continue
         if volume(tuple(x.shape[a] for a in inside)) != volume(tuple(x.shape[a] for a in new)):
             return None
-        axes += old
+        axes += [a for a in old if source.shape[a] != 1]
     if not axes:
         return None
     return site.make(Reshape(node.shape), site.make(Reduce(tuple(axes), node.op.combine), source))
