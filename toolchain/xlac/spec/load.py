@@ -293,7 +293,7 @@ def read_train(entry: Entry[schema.TrainSpec], context: Context, scope: Scope, r
             pass
     for i, pattern in enumerate(spec.wrt):
         if not any(fnmatchcase(name, pattern) for name in context.weights) and not report.found:
-            report.add("XL3010", f"this pattern fits no weight: {pattern!r}", place.at("wrt", i).span,
+            report.add("XL3011", f"this pattern fits no weight: {pattern!r}", place.at("wrt", i).span,
                        nearest(pattern, context.weights))  # fmt: skip
 
 

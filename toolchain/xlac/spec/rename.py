@@ -54,7 +54,7 @@ def renamed(names: Iterable[str], rules: dict[str, str], place: Place, report: R
         found[new] = name
     for number, (rule, _, at) in enumerate(compiled):
         if number not in used:
-            report.add("XL3010", f"this rule renames no tensor: {rule.pattern!r}", at.key, "remove it, or correct it")
+            report.add("XL3011", f"this rule renames no tensor: {rule.pattern!r}", at.key, "remove it, or correct it")
     return found
 
 

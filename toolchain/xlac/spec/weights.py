@@ -199,5 +199,5 @@ def dead_patterns(init: schema.InitSpec, wanted: Mapping[str, Node], place: Plac
 
     for pattern in init.tensors:
         if not any(fnmatchcase(name, pattern) for name in wanted):
-            report.add("XL3010", f"this pattern fits no tensor: {pattern!r}", place.at("init", "tensors", pattern).key,
+            report.add("XL3011", f"this pattern fits no tensor: {pattern!r}", place.at("init", "tensors", pattern).key,
                        nearest(pattern, wanted))  # fmt: skip
