@@ -1,0 +1,130 @@
+"""Schedules one group made by hand and compares what its kernels compute with the graph's meaning."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from xlac.ir.graph import Graph, Node, walk
+from xlac.ir.op import Array, Sample
+from xlac.ir.types import Type
+from xlac.memory.plan import plan
+from xlac.ops import OPS, sampling
+from xlac.ops.leaf import Const, Param
+from xlac.schedule import schedule as table
+from xlac.schedule.group import Group, Kind, Partition
+from xlac_sdk.interpret import Interpreter
+from xlac_sdk.legalize import legalize
+from xlac_sdk.program import Launch, Program
+from xlac_sdk.target import Request, Target
+from xlac_sdk.verify import verify_program
+
+TARGETS = {
+    "avx512": Target("avx512", 64, 32, masked=True, gathers=True, fma=True, l1_bytes=48 << 10, l2_bytes=1 << 20),
+    "avx2": Target("avx2", 32, 16, fma=True, threads=2),
+    "sse": Target("sse", 16, 16),
+    "scalar": Target("scalar", 0, 16),
+    "size": Target("size", 0, 16, size=True),
+    "wide": Target("wide", 4096, 16, masked=True),
+}
+
+TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+
+
+def param(name: str, wanted: Type, kind: str = "input") -> Node:
+    return Node.of(Param(name=name, type=wanted, kind=kind))
+
+
+def group(kind: Kind, hero: Node, *outputs: Node) -> Group:
+    """Everything that the outputs need, in one group."""
+    every = list(walk(outputs or (hero,)))
+    nodes = tuple(n for n in every if not isinstance(n.op, Param | Const))
+    inputs = tuple(n for n in every if isinstance(n.op, Param | Const))
+    return Group(kind, hero, nodes, inputs, outputs or (hero,))
+
+
+def program(made: Group, target: Target, weights: dict[str, Array]) -> Program:
+    """The group as a whole program."""
+    inputs = tuple(n for n in made.inputs if isinstance(n.op, Param) and n.op.kind == "input")
+    graph = Graph("test", inputs, {f"y{i}": n for i, n in enumerate(made.outputs)})
+    scheduled = table.schedule(made, target, "kernel")
+    result = plan(Partition(graph, (made,)), lambda _: scheduled, weights)
+    verify_program(result)
+    return result
+
+
+def values(made: Group, seed: int = 0) -> dict[str, Array]:
+    """Random inputs and weights by name: small integers, normal floats."""
+    rng = np.random.default_rng(seed)
+    params = [n for n in made.inputs if isinstance(n.op, Param)]
+    return {n.op.name: sampling.draw_one("small" if n.type.dtype.is_integer else "normal", n.type, rng) for n in params}
+
+
+def meaning(made: Group, given: dict[str, Array]) -> list[Array]:
+    """The outputs by evaluating every node."""
+    known: dict[Node, Array] = {}
+    for node in walk(made.outputs):
+        if isinstance(node.op, Param):
+            known[node] = given[node.op.name]
+        else:
+            with np.errstate(all="ignore"):
+                known[node] = node.op.evaluate(*(known[i] for i in node.inputs))
+    return [known[n] for n in made.outputs]
+
+
+def compute(made: Group, target: Target, given: dict[str, Array]) -> list[Array]:
+    """The outputs by running the kernels in the interpreter, or on this machine for a cpu target."""
+    weights = {n.op.name: given[n.op.name] for n in made.inputs if isinstance(n.op, Param) and n.op.kind == "weight"}
+    made_program = program(made, target, weights)
+    wanted = [np.empty(s.shape, s.dtype.numpy) for s in made_program.outputs]
+    fed = {s.name: given[s.name] for s in made_program.inputs}
+    results = {s.name: w for s, w in zip(made_program.outputs, wanted, strict=True)}
+    if target.name == "cpu":
+        from xlac_cpu.backend import CpuBackend
+
+        backend = CpuBackend()
+        with tempfile.TemporaryDirectory() as folder:
+            legal = legalized(made_program, target)
+            artifact = backend.build(backend.emit(legal, target), Path(folder))
+            backend.load(artifact, legal, target).run(fed, results)
+    else:
+        Interpreter(made_program).run(fed, results)
+    return wanted
+
+
+def legalized(made: Program, target: Target) -> Program:
+    from dataclasses import replace
+
+    steps = tuple(replace(s, kernel=legalize(s.kernel, target)) if isinstance(s, Launch) else s for s in made.steps)
+    return replace(made, steps=steps)
+
+
+def cpu(threads: int = 1) -> Target:
+    from xlac_cpu.backend import CpuBackend
+
+    return CpuBackend().target(Request(threads=threads))
+
+
+def agree(made: Group, target: Target, seed: int = 0) -> None:
+    """Asserts that kernels and meaning agree."""
+    given = values(made, seed)
+    for got, want in zip(compute(made, target, given), meaning(made, given), strict=True):
+        assert got.shape == want.shape and got.dtype == want.dtype
+        if want.dtype.kind in "iub":
+            np.testing.assert_array_equal(got, want)
+            continue
+        wide, exact = got.astype(np.float64), want.astype(np.float64)
+        scale = float(np.abs(exact).max(initial=1.0))
+        np.testing.assert_allclose(wide, exact, rtol=TOLERANCE[want.dtype.name], atol=TOLERANCE[want.dtype.name] * scale)
+
+
+def of_sample(name: str, sample: Sample, kinds: Sequence[str] = ("input",), **more: object) -> Node:
+    """The op's node for a conformance sample; `kinds` says which operands are weights, the last repeated."""
+    names = [*kinds, *[kinds[-1]] * len(sample.inputs)]
+    operands = [param(f"x{i}", t, names[i]) for i, t in enumerate(sample.inputs)]
+    return Node.of(OPS[name](**sample.attributes, **more), *operands)
+
+
+Made = Callable[[], Group]

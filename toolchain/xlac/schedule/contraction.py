@@ -1,0 +1,153 @@
+"""A contraction in one canonical form: what dot products and convolutions both become before they are tiled.
+
+    result[outer…, row0, row1, column] = sum over inner of left[outer, rows, inner] * right[outer, inner, column]
+
+Every axis carries its element stride in each operand, so transposed operands, broadcast batches, sliced inputs and
+the sliding window of a convolution are all the same thing here: axes with other strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.schedule.elements import Elements
+from xlac.schedule.group import Value
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Access, Const, Expr
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+Place = Callable[[Sequence[Expr], Sequence[Expr], Expr], Index]
+"""The index of a result element: from the counters of the outer axes, of the two row axes, and of the column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop: its extent, and how far one step moves in each operand, in elements."""
+
+    extent: int
+    left: int = 0
+    right: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an operand lies: a buffer's worth of elements and the place of its first one."""
+
+    value: Value
+    dtype: DType
+    offset: int = 0
+
+    @property
+    def constant(self) -> bool:
+        """True when the elements are known while compiling."""
+        return isinstance(self.value, Node) and is_constant(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """The canonical form. `inner` goes from the outermost summed axis to the innermost."""
+
+    outer: tuple[Axis, ...]
+    rows: tuple[Axis, Axis]
+    columns: Axis
+    inner: tuple[Axis, ...]
+    left: Source
+    right: Source
+    accumulate: DType
+    place: Place
+
+    @property
+    def depth(self) -> int:
+        return prod(a.extent for a in self.inner)
+
+    @property
+    def row_count(self) -> int:
+        return self.rows[0].extent * self.rows[1].extent
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.depth * self.row_count * self.columns.extent * prod(a.extent for a in self.outer)
+
+    def swapped(self) -> Contraction:
+        """With the operands' roles exchanged: the last row axis becomes the columns. Needs one column."""
+        assert self.columns.extent == 1
+        place, row = self.place, self.rows[1]
+
+        def moved(outer: Sequence[Expr], rows: Sequence[Expr], column: Expr) -> Index:
+            return place(outer, (rows[0], column), build.index(0))
+
+        def flip(axis: Axis) -> Axis:
+            return Axis(axis.extent, axis.right, axis.left)
+
+        rows = (flip(self.rows[0]), Axis(1))
+        return replace(
+            self, outer=tuple(map(flip, self.outer)), rows=rows, columns=flip(row), inner=tuple(map(flip, self.inner)),
+            left=self.right, right=self.left, place=moved,
+        )  # fmt: skip
+
+
+def is_constant(node: Node) -> bool:
+    """A weight or a literal: its elements are known while compiling."""
+    return node.op.mnemonic == "const" or (node.op.mnemonic == "param" and node.op.kind == "weight")  # type: ignore[attr-defined]
+
+
+def merge(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """Neighbouring axes that both operands cross as one become one; axes of one element disappear."""
+    found: list[Axis] = []
+    for axis in axes:
+        if axis.extent == 1:
+            continue
+        if found and found[-1].left == axis.left * axis.extent and found[-1].right == axis.right * axis.extent:
+            found[-1] = Axis(found[-1].extent * axis.extent, axis.left, axis.right)
+        else:
+            found.append(axis)
+    return tuple(found)
+
+
+def accumulator(operand: DType, result: DType) -> DType:
+    """The type that products are summed in: f32 for halves; at least 32 bits for integers, which wrap alike."""
+    wide = result.compute
+    if wide.is_integer and wide.bits < 32:
+        return DType.I32
+    return wide if wide.nbytes >= operand.compute.nbytes else operand.compute
+
+
+def multiply_add(target: Target, a: Expr, b: Expr, total: Expr) -> Expr:
+    """total + a * b, fused where the machine does that."""
+    if total.dtype.is_float and target.fma:
+        return build.apply(Primitive.FMA, a, b, total)
+    return build.apply(Primitive.ADD, total, build.apply(Primitive.MUL, a, b))
+
+
+def read(elements: Elements, source: Source, where: Expr, lanes: int, dtype: DType, mask: Expr | None = None, align: int = 0) -> Expr:
+    """One element, or `lanes` consecutive ones, in the accumulator's type."""
+    buffer = elements.parameter(source.value, Access.READ)
+    return build.cast(build.load(buffer, where, lanes, mask, align), dtype)
+
+
+def zero(dtype: DType, lanes: int) -> Const:
+    return Const(0.0 if dtype.is_float else 0, dtype, lanes)
+
+
+def offset(axes: Sequence[Axis], counters: Sequence[Expr], side: str, start: int = 0) -> Expr:
+    """Where counters along axes lead in the "left" or "right" operand."""
+    where: Expr = build.index(start)
+    for axis, counter in zip(axes, counters, strict=True):
+        where = build.add(where, build.mul(counter, getattr(axis, side)))
+    return where
+
+
+def unravel(builder: Builder, counter: Expr, extents: Sequence[int]) -> list[Expr]:
+    """The counters of nested loops that were fused into one."""
+    found: list[Expr] = []
+    for extent in reversed(extents[1:]):
+        found.append(builder.let("p", build.mod(counter, extent)))
+        counter = builder.let("p", build.div(counter, extent))
+    return [*([counter] if extents else []), *reversed(found)]

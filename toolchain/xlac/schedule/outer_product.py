@@ -1,0 +1,245 @@
+"""The register-blocked outer product: the kernel that most contractions become.
+
+For every panel of columns and every tile of rows, one step of the sum loads the panel's vectors of the right
+operand, broadcasts one element of the left for each row, and adds their products to accumulators that stay in
+registers until the sum is complete. The epilogue then works on them directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+
+from xlac.schedule import tiles
+from xlac.schedule.contraction import Contraction, multiply_add, offset, read, unravel, zero
+from xlac.schedule.elements import Elements
+from xlac.schedule.epilogue import Epilogue
+from xlac.schedule.nest import CHUNKS, bounded
+from xlac.schedule.packing import Panels
+from xlac.schedule.tiles import Split, Tile
+from xlac_sdk import build
+from xlac_sdk.kernel import Buffer, Expr, LoopKind, Space, Var
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thread
+LONG_EPILOGUE = 12  # operations an element above which the epilogue is a loop over rows, not written out for each
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How the result is cut: row tiles on both row axes, panels of columns, and blocks of row tiles on `axis`."""
+
+    rows: tuple[Split, Split]
+    panels: Split  # in vectors
+    axis: int  # the row axis that blocks divide
+    block: int  # tiles of that axis in a block
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.rows[self.axis].count // self.block)
+
+
+def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
+    """Blocks of rows as large as stay in half the second cache, and enough pieces for every thread."""
+    rows = (Split(c.rows[0].extent, tile.rows[0]), Split(c.rows[1].extent, tile.rows[1]))
+    panels = Split(-(-c.columns.extent // tile.lanes), tile.vectors)
+    axis = 0 if c.rows[0].extent > 1 else 1
+    other = c.rows[1 - axis].extent
+    per_tile = tile.rows[axis] * other * max(1, c.depth) * c.left.dtype.nbytes
+    block = max(1, target.l2_bytes // 2 // per_tile)
+    outer = prod(a.extent for a in c.outer)
+    if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
+        wanted = -(-CHUNKS * target.threads // max(1, outer * panels.count))
+        block = min(block, max(1, rows[axis].count // wanted))
+    return Cut(rows, panels, axis, min(block, rows[axis].count))
+
+
+class OuterProduct:
+    """Writes the kernel's body with the builder of `elements`."""
+
+    def __init__(
+        self, elements: Elements, epilogue: Epilogue, c: Contraction, tile: Tile, right: Panels, target: Target
+    ) -> None:
+        self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
+        self.c, self.tile, self.right, self.target = c, tile, right, target
+        self.cut = cut(c, tile, target)
+        self.ragged = c.columns.extent % tile.lanes  # columns of the last vector, when it is not full
+        self.mask: Expr | None = None
+
+    def write(self) -> None:
+        """The loops over outer axes, blocks of rows and panels, fused into one that may run in parallel."""
+        c, builder = self.c, self.builder
+        extents = [*(a.extent for a in c.outer), self.cut.blocks, self.cut.panels.count]
+        items = prod(extents)
+        each = max(1, c.flops // max(1, items))
+        parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
+        kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
+        grain = min(max(1, PARALLEL_FLOPS // each), max(1, items // 2))
+        with builder.loop("t", 0, items, kind=kind, grain=grain) as t:
+            *outer, block, panel = unravel(builder, t, extents)
+            panels = self.cut.panels
+            special = bool(panels.rest or self.ragged)  # the last panel is narrower than the others
+            final = panels.count - 1
+            if not special or final:
+                with self._only(Primitive.LT, panel, final, special):
+                    self._panel(outer, block, panel, self.tile.vectors, False)
+            if special:
+                with self._only(Primitive.EQ, panel, final, bool(final)):
+                    self._panel(outer, block, build.index(final), panels.rest or self.tile.vectors, bool(self.ragged))
+
+    @contextmanager
+    def _only(self, test: Primitive, value: Expr, limit: int, needed: bool) -> Iterator[None]:
+        if not needed:
+            yield
+            return
+        with self.builder.when(build.apply(test, value, build.index(limit))):
+            yield
+
+    def _panel(self, outer: list[Expr], block: Expr, panel: Expr, vectors: int, ragged: bool) -> None:
+        """One panel of columns: all row tiles of a block."""
+        builder, c = self.builder, self.c
+        column = build.mul(panel, self.tile.width)
+        right = builder.let("b", self.right.base(outer, column, c.depth))
+        left = offset(c.outer, outer, "left", c.left.offset)
+        if ragged and self.target.masked and self.tile.lanes > 1:
+            counts = build.ramp(0, 1, self.tile.lanes)
+            self.mask = builder.let("mask", build.apply(Primitive.LT, counts, build.index(self.ragged)))
+        blocked, other = self.cut.axis, 1 - self.cut.axis
+
+        def tile(first: Expr, height: int) -> None:
+            def inner(second: Expr, length: int) -> None:
+                start = (first, second) if blocked == 0 else (second, first)
+                size = (height, length) if blocked == 0 else (length, height)
+                self._tile(outer, start, size, column, vectors, ragged, left, right)
+
+            self._cover(self.cut.rows[other], None, inner)
+
+        self._cover(self.cut.rows[blocked], block if self.cut.blocks > 1 else None, tile)
+
+    def _cover(self, split: Split, block: Expr | None, emit: Callable[[Expr, int], None]) -> None:
+        """`emit(start, size)` for every tile of an axis, or of one block of it."""
+        builder = self.builder
+        if block is None:
+            with builder.loop("m", 0, split.full * split.step, split.step) as m:
+                emit(m, split.step)
+            if split.rest:
+                emit(build.index(split.full * split.step), split.rest)
+            return
+        size = self.cut.block * split.step
+        start = build.mul(block, size)
+        stop = build.add(start, size)
+        end = split.full * split.step
+        if end % size:
+            stop = bounded(builder, build.apply(Primitive.MIN, stop, build.index(end)), end)
+        with builder.loop("m", start, stop, split.step) as m:
+            emit(m, split.step)
+        if split.rest:
+            with builder.when(build.apply(Primitive.EQ, block, build.index(self.cut.blocks - 1))):
+                emit(build.index(end), split.rest)
+
+    # ---- one tile ----------------------------------------------------------------------------
+
+    def _tile(
+        self, outer: list[Expr], start: tuple[Expr, Expr], size: tuple[int, int], column: Expr, vectors: int,
+        ragged: bool, left: Expr, right: Expr,
+    ) -> None:  # fmt: skip
+        c, builder, lanes = self.c, self.builder, self.tile.lanes
+        base = builder.let("a", build.add(left, offset(c.rows, start, "left")))
+        rows = [(i, j) for i in range(size[0]) for j in range(size[1])]
+        steps = [i * c.rows[0].left + j * c.rows[1].left for i, j in rows]
+        sums = [[builder.variable("c", zero(c.accumulate, lanes)) for _ in range(vectors)] for _ in rows]
+        partial = self.ragged if ragged else 0
+        self._sum(sums, base, steps, right, self.right.strides(vectors * lanes), partial)
+        self._finish(sums, rows, outer, start, size, column, partial)
+
+    def _sum(
+        self, sums: list[list[Var]], left: Expr, rows: list[int], right: Expr, strides: tuple[int, ...], partial: int
+    ) -> None:
+        """Adds every product of the tile to its accumulators: loops over the summed axes, the innermost unrolled."""
+        builder, inner = self.builder, self.c.inner
+
+        def level(depth: int, a: Expr, b: Expr) -> None:
+            if depth == len(inner):
+                self._step(sums, a, rows, b, partial)
+                return
+            axis, stride = inner[depth], strides[depth]
+            last = depth == len(inner) - 1
+            copies = tiles.unroll(axis.extent, len(rows) * len(sums[0])) if last and not self.target.size else 1
+            main = axis.extent // copies * copies
+            with builder.loop("k", 0, main, copies) as k:
+                a_here = build.add(a, build.mul(k, axis.left))
+                b_here = build.add(b, build.mul(k, stride))
+                if not last:
+                    a_here, b_here = builder.let("a", a_here), builder.let("b", b_here)
+                for u in range(copies):
+                    level(depth + 1, build.add(a_here, u * axis.left), build.add(b_here, u * stride))
+            for k_left in range(main, axis.extent):
+                level(depth + 1, build.add(a, k_left * axis.left), build.add(b, k_left * stride))
+
+        level(0, left, right)
+
+    def _step(self, sums: list[list[Var]], left: Expr, rows: list[int], right: Expr, partial: int) -> None:
+        """One step of the sum."""
+        builder, c, lanes = self.builder, self.c, self.tile.lanes
+        vectors = []
+        for j in range(len(sums[0])):
+            mask = self.mask if partial and not self.right.packed and j == len(sums[0]) - 1 else None
+            align = lanes * self.right.source.dtype.nbytes if self.right.packed else 0
+            where = build.add(right, j * lanes)
+            value = read(self.elements, self.right.source, where, lanes, c.accumulate, mask, min(align, 64))
+            vectors.append(builder.let("w", value))
+        for row, totals in zip(rows, sums, strict=True):
+            value = read(self.elements, c.left, build.add(left, row), 1, c.accumulate)
+            wide = builder.let("x", build.splat(value, lanes))
+            for vector, total in zip(vectors, totals, strict=True):
+                builder.assign(total, multiply_add(self.target, wide, vector, total))
+
+    # ---- storing -----------------------------------------------------------------------------
+
+    def _finish(
+        self, sums: list[list[Var]], rows: list[tuple[int, int]], outer: list[Expr], start: tuple[Expr, Expr],
+        size: tuple[int, int], column: Expr, partial: int,
+    ) -> None:  # fmt: skip
+        """The epilogue: written out, or a loop over rows when it is long or the last vector is not full."""
+        vectors, lanes = len(sums[0]), self.tile.lanes
+        scalars = partial if partial and self.mask is None else 0
+        long = self.epilogue.weight > LONG_EPILOGUE and len(rows) * vectors > 2
+        if not long and not scalars:
+            for (i, j), totals in zip(rows, sums, strict=True):
+                at_rows = (build.add(start[0], i), build.add(start[1], j))
+                for v, total in enumerate(totals):
+                    self._store(outer, at_rows, build.add(column, v * lanes), total, bool(partial) and v == vectors - 1)
+            return
+        width = vectors * lanes
+        kept = self.builder.local("s", self.c.accumulate, len(rows) * width)
+        for row, totals in enumerate(sums):
+            for v, total in enumerate(totals):
+                self.builder.store(kept, build.ramp(row * width + v * lanes, 1, lanes), total, align=min(64, lanes * kept.dtype.nbytes))
+        self._finish_rows(kept, outer, start, size, column, vectors, partial, scalars)
+
+    def _finish_rows(
+        self, kept: Buffer, outer: list[Expr], start: tuple[Expr, Expr], size: tuple[int, int], column: Expr,
+        vectors: int, partial: int, scalars: int,
+    ) -> None:  # fmt: skip
+        builder, lanes = self.builder, self.tile.lanes
+        assert kept.space is Space.LOCAL
+        with builder.loop("i", 0, size[0]) as i, builder.loop("j", 0, size[1]) as j:
+            at_rows = (build.add(start[0], i), build.add(start[1], j))
+            base = build.mul(build.add(build.mul(i, size[1]), j), vectors * lanes)
+            for v in range(vectors - bool(scalars)):
+                value = build.load(kept, build.ramp(build.add(base, v * lanes), 1, lanes))
+                self._store(outer, at_rows, build.add(column, v * lanes), value, bool(partial) and v == vectors - 1)
+            if scalars:
+                first = (vectors - 1) * lanes
+                with builder.loop("n", 0, scalars) as n:
+                    value = build.load(kept, build.add(build.add(base, first), n))
+                    at = self.c.place(outer, at_rows, build.add(build.add(column, first), n))
+                    self.epilogue.store(self.elements, at, value)
+
+    def _store(self, outer: list[Expr], rows: tuple[Expr, Expr], column: Expr, value: Expr, partial: bool) -> None:
+        at = self.c.place(outer, rows, build.ramp(column, 1, self.tile.lanes))
+        with self.elements.masked(self.mask if partial else None):
+            self.epilogue.store(self.elements, at, value)

@@ -1,0 +1,190 @@
+"""Lays the right operand of a contraction out in panels: the order in which the micro-kernel reads it.
+
+Packed layout: for each position of the outer axes that move the operand, for each panel of columns, for each step
+of the sum, the panel's columns, filled up with zeros to whole vectors. A panel that begins at column c therefore
+begins at element `depth * c`, and consecutive reads are consecutive addresses. Constants are packed while
+compiling; anything else by a kernel of its own, when it will be read often enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from xlac.ir.op import Array
+from xlac.schedule.contraction import Axis, Contraction, Source, offset, unravel, zero
+from xlac.schedule.elements import Elements, row_major
+from xlac.schedule.group import Group, Launching, Packed, Scratch
+from xlac.schedule.nest import CHUNKS, SERIAL_WORK, THREAD_WORK
+from xlac.schedule.tiles import Split, Tile
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Access, Expr, LoopKind, Work
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """How the right operand is read: at `base + step * stride + column` within a panel.
+
+    Packed panels are contiguous; `direct` reads the operand where it lies, its columns being consecutive.
+    """
+
+    source: Source
+    outer: tuple[Axis, ...]  # the contraction's outer axes with this operand's strides
+    inner: tuple[Axis, ...]  # likewise the summed axes; strides depend on the panel when packed
+    packed: bool
+
+    def base(self, counters: list[Expr], column: Expr, depth: int) -> Expr:
+        """Where the panel that begins at a column begins."""
+        start = offset(self.outer, counters, "right", self.source.offset)
+        return build.add(start, build.mul(column, depth) if self.packed else column)
+
+    def strides(self, width: int) -> tuple[int, ...]:
+        """Elements between steps along each summed axis, for a panel of `width` columns."""
+        if not self.packed:
+            return tuple(a.right for a in self.inner)
+        return tuple(s * width for s in row_major([a.extent for a in self.inner]))
+
+    @property
+    def align(self) -> bool:
+        return self.packed
+
+
+def direct(c: Contraction) -> Panels:
+    """The operand as it lies."""
+    return Panels(c.right, c.outer, c.inner, packed=False)
+
+
+def _layout(c: Contraction, tile: Tile, dtype: DType) -> tuple[tuple[Axis, ...], tuple[Axis, ...], int]:
+    """The outer axes that the packed operand has, all outer axes with packed strides, and its size in elements."""
+    columns = -(-c.columns.extent // tile.lanes) * tile.lanes
+    own = tuple(a for a in c.outer if a.right)
+    steps = iter(row_major([a.extent for a in own]))
+    outer = tuple(Axis(a.extent, a.left, next(steps) * c.depth * columns if a.right else 0) for a in c.outer)
+    return own, outer, prod(a.extent for a in own) * c.depth * columns
+
+
+def _panels(c: Contraction, value: Packed | Scratch, outer: tuple[Axis, ...]) -> Panels:
+    return Panels(Source(value, value.dtype), outer, c.inner, packed=True)
+
+
+# ---- while compiling -----------------------------------------------------------------------------
+
+
+def constant(c: Contraction, tile: Tile, dtype: DType, before: Callable[[Array], Array] | None = None, key: str = "") -> Panels:
+    """Panels of a constant operand. `before` computes the operand from its source, as `key` says."""
+    own, outer, size = _layout(c, tile, dtype)
+    source, extent, lanes, width = c.right, c.columns.extent, tile.lanes, tile.width
+    shape = (*(a.extent for a in own), *(a.extent for a in c.inner), extent)
+    steps = (*(a.right for a in own), *(a.right for a in c.inner), c.columns.right)
+
+    def make(array: Array) -> Array:
+        flat = np.ascontiguousarray(before(array) if before else array).reshape(-1)[source.offset :]
+        if not size:
+            return np.zeros(0, dtype.numpy)
+        seen = np.lib.stride_tricks.as_strided(flat, shape, [s * flat.itemsize for s in steps], writeable=False)
+        stacked = seen.reshape(-1, c.depth, extent)
+        full = extent // width * width
+        result = np.zeros((len(stacked), size // len(stacked)), dtype.numpy)
+        main = stacked[:, :, :full].reshape(len(stacked), c.depth, full // width, width)
+        result[:, : c.depth * full] = main.transpose(0, 2, 1, 3).reshape(len(stacked), -1)
+        if full < extent:
+            last = np.zeros((len(stacked), c.depth, -(-(extent - full) // lanes) * lanes), dtype.numpy)
+            last[:, :, : extent - full] = stacked[:, :, full:]
+            result[:, c.depth * full :] = last.reshape(len(stacked), -1)
+        return result.reshape(-1)
+
+    assert not isinstance(source.value, Packed | Scratch)
+    name = f"panels of {width}/{lanes} as {dtype} from {source.offset} {shape} {steps} {key}"
+    return _panels(c, Packed(dtype, size, (source.value,), make, name), outer)
+
+
+def is_packed_already(c: Contraction, tile: Tile) -> bool:
+    """True when the operand as it lies is one panel: packing would copy it unchanged."""
+    if c.columns.right != 1 or c.columns.extent != tile.width:
+        return False
+    own = [a for a in c.outer if a.right]
+    axes = [*own, *c.inner]
+    wanted = row_major([*(a.extent for a in axes), c.columns.extent])
+    return all(a.right == w for a, w in zip(axes, wanted, strict=False))
+
+
+# ---- while running -------------------------------------------------------------------------------
+
+
+def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile, dtype: DType) -> tuple[Launching, Panels]:
+    """A kernel that packs the operand on every run, and the panels that it leaves."""
+    own, outer, size = _layout(c, tile, dtype)
+    scratch = Scratch(dtype, size, "panels")
+    builder = Builder()
+    elements = Elements(builder, group, target)
+    to = elements.parameter(scratch, Access.WRITE)
+    source = elements.parameter(c.right.value, Access.READ)
+    panels = Split(-(-c.columns.extent // tile.lanes), tile.vectors)
+    per_copy = size // max(1, prod(a.extent for a in own))
+    loops = [*(a.extent for a in own), panels.count]
+    items, work = prod(loops), size
+    lanes = tile.lanes
+
+    def fill(counters: list[Expr], panel: Expr, vectors: int, last: bool) -> None:
+        column = build.mul(panel, tile.width)
+        start = offset(own, counters[:-1], "right", c.right.offset)
+        copies = [Axis(a.extent, 0, s * per_copy) for a, s in zip(own, row_major([a.extent for a in own]), strict=True)]
+        target_base = build.add(offset(copies, counters[:-1], "right"), build.mul(column, c.depth))
+        strides = row_major([a.extent for a in c.inner])
+
+        def steps(level: int, where: Expr, to_where: Expr) -> None:
+            if level < len(c.inner):
+                axis = c.inner[level]
+                with builder.loop("k", 0, axis.extent) as k:
+                    steps(
+                        level + 1, build.add(where, build.mul(k, axis.right)),
+                        build.add(to_where, build.mul(k, strides[level] * vectors * lanes)),
+                    )  # fmt: skip
+                return
+            for j in range(vectors):
+                left = c.columns.extent - (c.columns.extent // lanes) * lanes if last and j == vectors - 1 else 0
+                _move(elements, where, to_where, j, left)
+
+        def _move(elements: Elements, where: Expr, to_where: Expr, j: int, left: int) -> None:
+            at = build.add(where, j * lanes * c.columns.right)
+            place = build.add(to_where, j * lanes)
+            if not left:
+                index = build.ramp(at, c.columns.right, lanes)
+                builder.store(to, build.ramp(place, 1, lanes), build.cast(build.load(source, index), dtype))
+                return
+            for lane in range(left):
+                value = build.load(source, build.add(at, lane * c.columns.right))
+                builder.store(to, build.add(place, lane), build.cast(value, dtype))
+            for lane in range(left, lanes):
+                builder.store(to, build.add(place, lane), zero(dtype, 1))
+
+        steps(0, build.add(start, build.mul(column, c.columns.right)), target_base)
+
+    kind = LoopKind.PARALLEL if items > 1 and work >= SERIAL_WORK else LoopKind.SERIAL
+    grain = max(1, THREAD_WORK * items // max(1, work)) if work >= SERIAL_WORK else 1
+    with builder.loop("t", 0, items, kind=kind, grain=min(grain, max(1, items // CHUNKS))) as t:
+        counters = unravel(builder, t, loops)
+        panel = counters[-1]
+        ragged = panels.rest or c.columns.extent % lanes
+        if not ragged:
+            fill(counters, panel, tile.vectors, False)
+        else:
+            final = panels.count - 1
+            if final:
+                with builder.when(build.apply(Primitive.LT, panel, build.index(final))):
+                    fill(counters, panel, tile.vectors, False)
+            vectors = panels.rest or tile.vectors
+            if final:
+                with builder.when(build.apply(Primitive.EQ, panel, build.index(final))):
+                    fill(counters, build.index(final), vectors, True)
+            else:
+                fill(counters, build.index(0), vectors, True)
+    moved = size * (dtype.nbytes + c.right.dtype.nbytes)
+    return elements.launch(name, Work(0, moved), "packs the right operand"), _panels(c, scratch, outer)

@@ -1,0 +1,114 @@
+"""Chooses the block of results that the micro-kernel keeps in registers, from what the target says of itself.
+
+A tile of R rows by V vectors holds R*V accumulators, V vectors of the right operand and one broadcast element of
+the left. One step of the sum costs as much as its busiest unit: two multiply-adds or two loads a cycle, and never
+less than the latency of a multiply-add. The tile that covers the result in the fewest cycles wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.target import Target
+
+LATENCY = 4  # cycles until a multiply-add's result can be added to
+WIDEST = 8  # vectors a tile is wide at most
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """An extent cut into `full` tiles of `step` and a last one of `rest` elements (0: none)."""
+
+    extent: int
+    step: int
+
+    @property
+    def full(self) -> int:
+        return self.extent // self.step
+
+    @property
+    def rest(self) -> int:
+        return self.extent % self.step
+
+    @property
+    def count(self) -> int:
+        return self.full + bool(self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """`rows` along each of the two row axes, and `vectors` of `lanes` columns."""
+
+    rows: tuple[int, int]
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+
+def even(extent: int, most: int) -> Split:
+    """An extent cut into as few tiles of at most `most` as there can be, as alike as they can be."""
+    count = -(-extent // most)
+    return Split(extent, -(-extent // count))
+
+
+def lanes_for(target: Target, dtype: DType, columns: int) -> int:
+    """Lanes of a vector of columns: those of a register, fewer when there are fewer columns."""
+    full = target.lanes(dtype)
+    wide = 1 << max(0, columns - 1).bit_length()
+    if wide >= full:
+        return full
+    return wide if wide == columns or target.masked or columns == 1 else wide // 2
+
+
+def cycles(rows: int, vectors: int) -> float:
+    """Estimated cycles of one step of the sum for a tile."""
+    products = rows * vectors
+    return max(products / 2, (rows + vectors) / 2, LATENCY) + 0.25
+
+
+@cache
+def choose(target: Target, dtype: DType, rows: tuple[int, int], columns: int) -> Tile:
+    """The tile for a result of `rows` (two axes) by `columns`."""
+    lanes = lanes_for(target, dtype, columns)
+    if target.size:
+        return Tile((1, 1), 1, lanes)
+    vectors = -(-columns // lanes)
+    best: tuple[float, Tile] | None = None
+    for tall in range(1, target.vector_registers):
+        for wide in range(1, min(WIDEST, vectors) + 1):
+            if tall * wide + wide + 1 > target.vector_registers:
+                break
+            inner = even(rows[1], tall)
+            outer = even(rows[0], max(1, tall // inner.step))
+            across = even(vectors, wide)
+            total = 0.0
+            for height, many in _parts(outer):
+                for length, times in _parts(inner):
+                    for breadth, panels in _parts(across):
+                        total += many * times * panels * cycles(height * length, breadth)
+            if best is None or total < best[0] * 0.995:
+                best = total, Tile((outer.step, inner.step), across.step, lanes)
+    assert best is not None
+    return best[1]
+
+
+def _parts(split: Split) -> list[tuple[int, int]]:
+    """(size, how many) of the tiles of a split."""
+    return [(split.step, split.full)] + ([(split.rest, 1)] if split.rest else [])
+
+
+def unroll(extent: int, products: int) -> int:
+    """Steps of the sum written out: enough to hide the loop's own instructions, a divisor where there is one."""
+    if extent <= 4:
+        return max(1, extent)
+    wanted = 4 if products <= 16 else 2
+    for steps in (wanted, wanted + 1, wanted + 2, 2, 3):
+        if extent % steps == 0:
+            return steps
+    return wanted
