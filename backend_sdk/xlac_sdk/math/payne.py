@@ -20,12 +20,11 @@ def two_over_pi(bits: int = 1408) -> tuple[int, ...]:
     one = 1 << (bits + guard)
 
     def arc_cotangent(n: int) -> int:
-        total = term = one // n
-        k = 1
+        total, term, k = 0, one // n, 1
         while term:
-            term //= -(n * n) if term > 0 else n * n
+            total += term // k if k % 4 == 1 else -(term // k)
+            term //= n * n
             k += 2
-            total += term // k
         return total
 
     whole = 4 * (4 * arc_cotangent(5) - arc_cotangent(239))
