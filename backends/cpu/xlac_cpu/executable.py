@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac_cpu import call, driver, layout, link, pool
+from xlac_cpu import driver, fastcall, layout, link, pool
 from xlac_cpu.machine import Machine, host
 from xlac_sdk.backend import Array
 from xlac_sdk.program import Program
@@ -41,8 +41,8 @@ class CpuExecutable:
         self._arenas: list[Array] = []
         self.fast: Callable[..., Any] | None = None
         if self._turn is None:
-            long = driver.estimate(program.steps) > call.RELEASE
-            self.fast = call.function(
+            long = driver.estimate(program.steps) > fastcall.RELEASE
+            self.fast = fastcall.function(
                 program, addresses["run"], ctypes.addressof(self._fixed), self._pool, long, self
             )
 

@@ -62,7 +62,7 @@ def _linked() -> Mapping[str, int]:
     with _lock:
         if not _code:
             machine = host()
-            text = module.template("call.ll.j2").render(
+            text = module.template("fastcall.ll.j2").render(
                 header=json.dumps(machine.settings, sort_keys=True),
                 triple=machine.triple,
                 plan=PLAN,

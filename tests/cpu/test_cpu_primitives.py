@@ -1,0 +1,187 @@
+"""Every primitive, element type and lane count against the interpreter, on this CPU and on a lesser one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cpu_programs import both, kernel_of, machine, same, samples
+
+from xlac_sdk.build import apply, fold, load, ramp
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Const, Kernel, LoopKind
+from xlac_sdk.primitives import TRANSCENDENTAL, Primitive
+from xlac_sdk.semantics import FOLDABLE
+from xlac_sdk.verify import applies
+
+P = Primitive
+COUNT = 192
+LANES = (1, 3, 4, 16)
+EXACT = [p for p in Primitive if p not in TRANSCENDENTAL and p not in (P.CAST, P.BITCAST, P.SELECT)]
+
+
+def everything(dtype: DType, lanes: int) -> tuple[Kernel, dict[str, DType]]:
+    """One kernel that applies every exact primitive to three inputs, each to an output of its own."""
+    chosen = [p for p in EXACT if applies(p, dtype)]
+    kinds = {p.value: DType.BOOL if p.is_comparison else dtype for p in chosen}
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", 0, COUNT, lanes) as i:
+            at = ramp(i, 1, lanes)
+            given = [load(buffers[n], at) for n in "abc"]
+            for p in chosen:
+                b.store(buffers[p.value], at, apply(p, *given[: p.arity]))
+
+    reads = dict.fromkeys("abc", (dtype, COUNT))
+    return kernel_of(body, reads, {n: (kind, COUNT) for n, kind in kinds.items()}), kinds
+
+
+@pytest.mark.parametrize("cpu", ["", "x86-64-v3"])
+@pytest.mark.parametrize("dtype", [d for d in DType if not d.is_half])
+def test_every_exact_primitive_agrees(dtype: DType, cpu: str, x86: bool) -> None:
+    if cpu and not x86:
+        pytest.skip("an x86 CPU")
+    arrays = {n: samples(dtype, COUNT, seed) for n, seed in zip("abc", (1, 2, 3), strict=True)}
+    if dtype.is_integer:
+        arrays["b"][::3] = samples(dtype, COUNT)[::3] & 63
+    if dtype.is_float:
+        arrays["b"][::5] = -arrays["a"][::5]  # ties, zeros of both signs among them
+    for lanes in LANES if not cpu else (1, 8):
+        kernel, kinds = everything(dtype, lanes)
+        ours, right = both(kernel, machine(cpu=cpu), **arrays)
+        for name in kinds:
+            assert same(ours[name], right[name]), (name, dtype, lanes, cpu, _where(ours[name], right[name], arrays))
+
+
+def _where(ours, right, arrays):  # type: ignore[no-untyped-def]
+    i = next(i for i in range(len(ours)) if not same(ours[i : i + 1], right[i : i + 1]))
+    return {**{n: a[i] for n, a in arrays.items()}, "ours": ours[i], "right": right[i]}
+
+
+@pytest.mark.parametrize("cpu", ["", "x86-64"])
+@pytest.mark.parametrize("source", list(DType))
+def test_every_cast_agrees(source: DType, cpu: str, x86: bool) -> None:
+    if cpu and not x86:
+        pytest.skip("an x86 CPU")
+    array = samples(source, COUNT)
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        for lanes in (1, 16):
+            with b.loop("i", 0, COUNT, lanes) as i:
+                at = ramp(i, 1, lanes)
+                for target in DType:
+                    value = apply(P.CAST, load(buffers["a"], at), dtype=target)
+                    b.store(buffers[f"{target}_{lanes}"], at, value)
+
+    writes = {f"{target}_{lanes}": (target, COUNT) for target in DType for lanes in (1, 16)}
+    ours, right = both(kernel_of(body, {"a": (source, COUNT)}, writes), machine(cpu=cpu), a=array)
+    for name in writes:
+        assert same(ours[name], right[name]), (source, name, _where(ours[name], right[name], {"a": array}))
+
+
+@pytest.mark.parametrize("half", [DType.F16, DType.BF16])
+def test_half_bits_survive_and_round(half: DType) -> None:
+    """All 65,536 halves to f32 and back, and f32 around every rounding boundary."""
+    every = np.arange(65536, dtype=np.uint16)
+    count = len(every)
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", 0, count, 16) as i:
+            at = ramp(i, 1, 16)
+            value = apply(P.CAST, load(buffers["a"], at), dtype=DType.F32)
+            b.store(buffers["wide"], at, value)
+            b.store(buffers["back"], at, apply(P.CAST, load(buffers["b"], at), dtype=half))
+
+    kernel = kernel_of(body, {"a": (half, count), "b": (DType.F32, count)}, {"wide": (DType.F32, count), "back": (half, count)})
+    base = every.view(half.numpy).astype(np.float32).view(np.uint32)
+    near = (base + np.random.default_rng(1).integers(-2, 3, count) * 0x800).astype(np.uint32).view(np.float32)
+    for cpu in ("", "x86-64") if machine().facts.count("x86_64") else ("",):
+        ours, right = both(kernel, machine(cpu=cpu), a=every.view(half.numpy), b=near)
+        assert same(ours["wide"], right["wide"])
+        nan = np.isnan(near)
+        assert np.isnan(ours["back"][nan].astype(np.float32)).all()
+        assert np.array_equal(ours["back"][~nan].view(np.uint16), right["back"][~nan].view(np.uint16))
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("lanes", [2, 3, 7, 16])
+def test_folds_agree(dtype: DType, lanes: int) -> None:
+    chosen = [p for p in FOLDABLE if applies(p, dtype)]
+    if not chosen:
+        pytest.skip("nothing folds halves")
+    array = samples(dtype, lanes * 8, seed=5)
+    if dtype.is_float:
+        array = np.where(np.isfinite(array), array, array.dtype.type(2)).clip(-50, 50)
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", 0, 8) as i:
+            for p in chosen:
+                b.store(buffers[p.value], i, fold(p, load(buffers["a"], ramp(i * lanes if isinstance(i, int) else _times(i, lanes), 1, lanes))))
+
+    ours, right = both(kernel_of(body, {"a": (dtype, lanes * 8)}, {p.value: (dtype, 8) for p in chosen}), machine(), a=array)
+    for p in chosen:
+        if dtype.is_float and p in (P.ADD, P.MUL):
+            scale = np.add.reduce(np.abs(array.reshape(8, lanes)), 1) if p is P.ADD else np.abs(right[p.value])
+            assert (np.abs(ours[p.value] - right[p.value]) <= 4 * np.finfo(dtype.numpy).eps * scale).all(), p
+        else:
+            assert same(ours[p.value], right[p.value]), (p, dtype, lanes)
+
+
+def _times(i, k):  # type: ignore[no-untyped-def]
+    from xlac_sdk.build import mul
+
+    return mul(i, k)
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
+@pytest.mark.parametrize("primitive", [P.MAX, P.MIN])
+@pytest.mark.parametrize("constant", [0.0, -0.0, 1.0, -3.0, float("inf"), float("-inf"), float("nan")])
+def test_max_and_min_with_a_constant(primitive: Primitive, dtype: DType, constant: float) -> None:
+    """The shorter code for constants keeps NaN and the signs of zeros."""
+    array = samples(dtype, 48)
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", 0, 48, 16) as i:
+            at, c = ramp(i, 1, 16), Const(constant, dtype)
+            b.store(buffers["left"], at, apply(primitive, c, load(buffers["a"], at)))
+            b.store(buffers["right"], at, apply(primitive, load(buffers["a"], at), c))
+
+    ours, right = both(kernel_of(body, {"a": (dtype, 48)}, dict.fromkeys(("left", "right"), (dtype, 48))), machine(), a=array)
+    assert same(ours["left"], right["left"]) and same(ours["right"], right["right"])
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
+def test_functions_are_close(dtype: DType) -> None:
+    """The SDK's expansions as this backend compiles them; their own bounds are the SDK's tests."""
+    array = np.concatenate([np.linspace(-12, 12, 176), [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 88.0]]).astype(dtype.numpy)
+    array = np.resize(array, COUNT)
+    other = np.resize(np.array([0.5, 2.0, -1.0, 3.0, 0.0], dtype.numpy), COUNT)
+    chosen = [p for p in TRANSCENDENTAL if applies(p, dtype)]
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", 0, COUNT, 16) as i:
+            at = ramp(i, 1, 16)
+            given = [load(buffers[n], at) for n in "ab"]
+            for p in chosen:
+                b.store(buffers[p.value], at, apply(p, *given[: p.arity]))
+
+    kernel = kernel_of(body, {"a": (dtype, COUNT), "b": (dtype, COUNT)}, {p.value: (dtype, COUNT) for p in chosen})
+    ours, right = both(kernel, machine(), a=array, b=other)
+    for p in chosen:
+        x, y = ours[p.value], right[p.value]
+        odd = ~np.isfinite(y)
+        assert np.array_equal(x[odd], y[odd], equal_nan=True), p
+        assert (np.abs(x - y)[~odd] <= 4 * np.abs(np.spacing(y[~odd]))).all(), p
+
+
+def test_a_parallel_loop_of_primitives_is_the_same(x86: bool) -> None:
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", 0, 1000, 8, kind=LoopKind.PARALLEL, grain=4) as i:
+            at = ramp(i, 1, 8)
+            b.store(buffers["y"], at, apply(P.MUL, load(buffers["a"], at), load(buffers["a"], at)))
+
+    array = samples(DType.F32, 1000, 3)
+    array = np.resize(array, 1000)
+    kernel = kernel_of(body, {"a": (DType.F32, 1000)}, {"y": (DType.F32, 1000)})
+    for threads in (1, 2, 3, 4):
+        ours, right = both(kernel, machine(threads), a=array)
+        assert same(ours["y"], right["y"])
