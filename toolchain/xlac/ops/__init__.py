@@ -3,6 +3,7 @@
 from xlac.ir.op import OPS
 from xlac.ops import (
     activation,
+    attention,
     contraction,
     control,
     convolution,
@@ -13,9 +14,11 @@ from xlac.ops import (
     leaf,
     linear,
     native,
+    normalization,
     order,
     pooling,
     probability,
+    recurrent,
     reduction,
     scalar,
     statistics,
@@ -23,7 +26,7 @@ from xlac.ops import (
 )
 
 __all__ = [
-    "OPS", "activation", "contraction", "control", "convolution", "dynamic", "effect", "elementary",
-    "index", "leaf", "linear", "native", "order", "pooling", "probability", "reduction", "scalar",
-    "statistics", "view",
+    "OPS", "activation", "attention", "contraction", "control", "convolution", "dynamic", "effect",
+    "elementary", "index", "leaf", "linear", "native", "normalization", "order", "pooling", "probability",
+    "recurrent", "reduction", "scalar", "statistics", "view",
 ]  # fmt: skip
