@@ -44,8 +44,8 @@ def cost(node: Node) -> Work:
     op = node.op
     if isinstance(op, Param | Const | Pick):
         return Work()
-    read = sum(i.type.nbytes for i in node.inputs if isinstance(i.types, Type))
-    written = sum(t.nbytes for t in node.results)
+    read = sum(nbytes(i.types) for i in node.inputs if isinstance(i.types, Type))
+    written = sum(map(nbytes, node.results))
     match op:
         case Scan(body=Graph() as body):
             return total(body) * at_opt(op.length)
@@ -59,6 +59,12 @@ def cost(node: Node) -> Work:
             update = node.inputs[-1 if isinstance(op, Scatter) else 1].type  # what is not updated stays where it is
             return Work(at_opt(update.size) if isinstance(op, Scatter) else 0, read - node.inputs[0].type.nbytes, update.nbytes)
     return Work(flops(op, tuple(i.type for i in node.inputs), node.results), read, written)
+
+
+@lru_cache(maxsize=65536)
+def nbytes(type: Type) -> int:
+    """Bytes of a tensor, remembered: types repeat."""
+    return type.nbytes
 
 
 def total(graph: Graph) -> Work:

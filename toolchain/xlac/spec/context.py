@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from xlac.ir.dims import UNBOUNDED, bounds, symbols
@@ -65,15 +66,17 @@ class Context:
 
 def check_size(type: Type, span: Span | None) -> None:
     """Refuses a tensor with more elements or bytes than 63 bits count. Raises Fault."""
+    if (most := most_elements(type)) * type.dtype.nbytes > MAX_ELEMENTS:
+        raise Fault("XL4019", f"{type} has {most:.3g} elements: more bytes than 63 bits count", span)
+
+
+@lru_cache(maxsize=65536)
+def most_elements(type: Type) -> int:
+    """The most elements that a tensor can have; 0 where a size has no bound."""
     size = type.size
     if isinstance(size, int):
-        most: int = size
-    elif all(s.max < UNBOUNDED for s in symbols(size)):
-        most = bounds(size)[1]
-    else:
-        return
-    if most * type.dtype.nbytes > MAX_ELEMENTS:
-        raise Fault("XL4019", f"{type} has {most:.3g} elements: more bytes than 63 bits count", span)
+        return size
+    return bounds(size)[1] if all(s.max < UNBOUNDED for s in symbols(size)) else 0
 
 
 def shape_fault(error: ShapeError, what: str, spans: Any) -> Fault:

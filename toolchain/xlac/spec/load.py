@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,13 +37,23 @@ def load(
     the spec's folder are read only with `allow_outside`. `weights=False` leaves the data of weights out.
     Raises SourceError with everything that is wrong.
     """
+    collecting = gc.isenabled()
+    gc.disable()  # everything made here is kept: looking for garbage in it takes a third of the time
+    try:
+        return _load(Path(path), params or {}, dims or {}, allow_outside, weights)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _load(path: Path, params: Mapping[str, Any], dims: Mapping[str, DimValue], allow_outside: bool, weights: bool) -> Model:
     report = Report()
-    merged = read_document(Path(path), report, allow_outside)
+    merged = read_document(path, report, allow_outside)
     if merged is None:
         report.finish()
         raise AssertionError("a spec that cannot be read has a reason")
-    sizes, symbols = read_dims(merged, dims or {}, report)
-    values = read_params(merged, params or {}, sizes, report)
+    sizes, symbols = read_dims(merged, dims, report)
+    values = read_params(merged, params, sizes, report)
     broken = {name for section, name in report.broken if section in ("dims", "params")}
     constants = Constants(values, sizes, broken)
     context = Context(report, merged.blocks, merged.ops, Frame())
@@ -60,8 +71,8 @@ def load(
     if weights and not report.found:
         from xlac.spec.weights import find
 
-        arrays = find(context.weights, merged.weights, constants, report, Path(path).resolve().parent, allow_outside)
-    kernels = check_kernels(merged, report, Path(path).resolve().parent, allow_outside)
+        arrays = find(context.weights, merged.weights, constants, report, path.resolve().parent, allow_outside)
+    kernels = check_kernels(merged, report, path.resolve().parent, allow_outside)
     report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)
     return Model(graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels)

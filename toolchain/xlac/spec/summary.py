@@ -8,7 +8,7 @@ from xlac.ir.dims import UNBOUNDED, at_opt
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops.cost import Work, cost
+from xlac.ops.cost import Work, cost, nbytes
 from xlac.ops.leaf import Const, Param
 
 
@@ -32,9 +32,9 @@ def summarize(model: Model) -> dict[str, Any]:
                 row["bytes"] += one.read + one.written
                 work = work + one
     weights = [n for n in model.graph.nodes() if isinstance(n.op, Param) and n.op.kind == "weight"]
+    by_name = {key[0]: key for key in rows}
     for weight in weights:
-        owner = weight.name.rpartition(".")[0]
-        key = next((k for k in rows if k[0] == owner), None) or (weight.name, 0)
+        key = by_name.get(weight.name.rpartition(".")[0], (weight.name, 0))
         row = rows.setdefault(key, {"node": weight.name, "op": "weight", "shape": str(weight.type), "parameters": 0, "flops": 0, "bytes": 0})
         row["parameters"] += at_opt(weight.type.size)
     return {
@@ -100,4 +100,4 @@ def peak(graph: Graph) -> int:
 def _bytes(node: Node) -> int:
     if node.op.mnemonic == "pick" or (isinstance(node.types, Type) and isinstance(node.op, Const)):
         return 0
-    return sum(t.nbytes for t in node.results)
+    return sum(map(nbytes, node.results))

@@ -108,6 +108,10 @@ class Source:
     def _inside(self, value: Value, offset: int, width: int) -> Span:
         """A stretch of a scalar: its text is aligned with the source, over quotes, escapes and folds."""
         raw, wanted = self.text[value.start : value.end], str(value.data)
+        quote = int(value.style in ("'", '"'))
+        if value.end - value.start == len(wanted) + 2 * quote and "\n" not in raw and value.style not in ("|", ">"):
+            column = value.column + quote + min(offset, len(wanted))  # the source is the text, character by character
+            return Span(self.file, value.line + 1, column + 1, max(1, min(width, len(wanted) - offset)))
         at = raw.find("\n") + 1 if value.style in ("|", ">") else int(value.style in ("'", '"'))
         places = []
         for char in wanted[: offset + width]:
