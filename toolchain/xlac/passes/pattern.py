@@ -263,13 +263,15 @@ Rewrite = Callable[[Node, Site], "Node | None"]
 class Structural:
     """A rule that is a function. Each of its examples builds a node that it rewrites.
 
-    An example gets a function `p(*shape, dtype=…)` that makes parameters.
+    An example gets a function `p(*shape, dtype=…, kind=…)` that makes parameters. A rule that `reassociates` adds or
+    multiplies the same numbers in another order; it is permitted where the result is as accurate as before.
     """
 
     heads: tuple[type[Op], ...]
     function: Rewrite
     examples: Sequence[Example]
     rounding: bool = False
+    reassociates: bool = False
 
     @property
     def name(self) -> str:
@@ -282,9 +284,11 @@ class Structural:
         return self.function(node, site)
 
 
-def rule(*heads: type[Op], examples: Sequence[Example], rounding: bool = False) -> Callable[[Rewrite], Structural]:
+def rule(
+    *heads: type[Op], examples: Sequence[Example], rounding: bool = False, reassociates: bool = False
+) -> Callable[[Rewrite], Structural]:
     """Makes a rule of a function."""
-    return lambda function: Structural(heads, function, examples, rounding)
+    return lambda function: Structural(heads, function, examples, rounding, reassociates)
 
 
 def lift(value: Pattern | Number) -> Pattern:

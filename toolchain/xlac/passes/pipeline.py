@@ -8,7 +8,7 @@ from typing import Protocol
 
 from xlac.ir.graph import Graph
 from xlac.ir.op import Array
-from xlac.passes import cse, expand, fold, motion, simplify
+from xlac.passes import contractions, cse, expand, fold, layout, motion, simplify
 from xlac.passes.context import Context
 from xlac.passes.pattern import Rule
 from xlac.passes.trace import Trace
@@ -24,12 +24,14 @@ PASSES: dict[str, Pass] = {
     "simplify-expanded": simplify.run,
     "cse": cse.run,
     "motion": motion.run,  # views sink through computation and cancel
+    "layout": layout.run,  # convolutions take channels last; transposes between them cancel
+    "contractions": contractions.run,  # dots in canonical form; batch norm goes into weights
     "fold": fold.run,  # constants are computed, weight expressions become derived weights
     "simplify-folded": simplify.run,
     "cse-again": cse.run,
 }
 
-RULES: tuple[Rule, ...] = tuple(dict.fromkeys((*simplify.RULES, *motion.RULES)))
+RULES: tuple[Rule, ...] = tuple(dict.fromkeys((*simplify.RULES, *layout.RULES, *contractions.RULES)))
 """Every rule that some pass applies, each once."""
 
 

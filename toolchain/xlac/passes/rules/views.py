@@ -57,7 +57,7 @@ def reshape(x: Node, *shape: int) -> Node:
     return Node.of(Reshape(shape), x)
 
 
-def broadcast(x: Node, shape: Ints, axes: Ints) -> Node:
+def broadcast(x: Node, shape: Shape, axes: Ints) -> Node:
     return Node.of(Broadcast(shape, axes), x)
 
 

@@ -1,0 +1,57 @@
+"""Brings every convolution to one layout, channels last, so that the transposes between them cancel.
+
+x and the result are NHWC, the kernel HWIO (for any number of spatial axes). Transposes of weights are computed when
+the model is compiled; those of values sink through what lies between two convolutions and meet their inverses.
+"""
+
+from __future__ import annotations
+
+from xlac.ir.graph import Graph, Node
+from xlac.ops.contraction import Conv
+from xlac.ops.view import Transpose
+from xlac.passes import motion
+from xlac.passes.context import Context
+from xlac.passes.pattern import Parameter, Rule, Site, rule
+from xlac.passes.rewriter import rewrite
+from xlac.passes.trace import Trace
+
+
+def _conv(p: Parameter, layout: tuple[str, str, str], x: tuple[int, ...], kernel: tuple[int, ...]) -> Node:
+    rank = len(x) - 2
+    ones, steps = (1,) * rank, tuple(range(1, rank + 1))
+    return Node.of(Conv(layout, steps, steps, (0,) * rank, ones, ones), p(*x), p(*kernel))
+
+
+@rule(
+    Conv,
+    examples=[
+        lambda p: _conv(p, ("NCHW", "OIHW", "NCHW"), (2, 3, 6, 5), (4, 3, 3, 2)),
+        lambda p: _conv(p, ("NCHW", "OIWH", "WNCH"), (2, 3, 6, 5), (4, 3, 3, 2)),
+        lambda p: _conv(p, ("NWHC", "HWIO", "NHWC"), (2, 6, 5, 3), (3, 2, 3, 4)),
+        lambda p: _conv(p, ("NCW", "OIW", "NCW"), (2, 3, 6), (4, 3, 3)),
+    ],
+)
+def channels_last(node: Node, site: Site) -> Node | None:
+    """A convolution of another layout is one of channels last between transposes."""
+    assert isinstance(node.op, Conv)
+    spatial = node.op.spatial
+    wanted = (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
+    if node.op.layout == wanted:
+        return None
+    x, kernel = (
+        site.make(Transpose(tuple(old.index(c) for c in new)), operand)
+        for old, new, operand in zip(node.op.layout, wanted, node.inputs, strict=False)
+    )
+    op = node.op
+    moved = Conv(
+        wanted, op.strides, op.low, op.high, op.lhs_dilation, op.rhs_dilation, op.feature_groups, op.batch_groups, op.out_dtype
+    )
+    back = Transpose(tuple(wanted[2].index(c) for c in op.layout[2]))
+    return site.make(back, site.make(moved, x, kernel))
+
+
+RULES: tuple[Rule, ...] = (channels_last, *motion.RULES)
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    return rewrite(graph, RULES, trace, context)

@@ -1,0 +1,165 @@
+"""Scales and shifts by output channel after a convolution or dot product go into its weights: batch norm folds.
+
+The sums are the same up to the rounding of each product (the scale is applied to a weight instead of to the sum), so
+these rules are permitted for f32 and f64 always, and for halves with precision "fast". The new weights are computed
+in float64 and rounded once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ops.contraction import Conv, Dot
+from xlac.ops.leaf import Const, Iota, Param
+from xlac.ops.scalar import Add, Div, Mul, Sub
+from xlac.ops.view import Broadcast
+from xlac.passes.pattern import Parameter, Site, constant, fill, rule
+from xlac.passes.rules.views import broadcast
+
+LOOK = 64  # nodes: expressions over weights that are larger are taken for something else
+
+
+def is_known(node: Node) -> bool:
+    """Whether a small expression has no leaves but weights and constants."""
+    seen: set[Node] = set()
+    pending = [node]
+    while pending and len(seen) < LOOK:
+        one = pending.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if not one.inputs and not (isinstance(one.op, Const | Iota) or (isinstance(one.op, Param) and one.op.kind == "weight")):
+            return False
+        pending += one.inputs
+    return not pending
+
+
+def channel(hero: Node) -> int | None:
+    """The axis of a result that runs over the rows of known weights (the last operand); nothing if there is none."""
+    if isinstance(hero.op, Conv) and is_known(hero.inputs[1]):
+        return hero.op.layout[2].index("C")
+    if isinstance(hero.op, Dot) and is_known(hero.inputs[1]):
+        free = hero.op.free(*(i.type.rank for i in hero.inputs))[1]
+        return hero.type.rank - 1 if len(free) == 1 else None
+    return None
+
+
+def is_vector(node: Node, axis: int) -> bool:
+    """Whether a value is one number for each position along `axis`, all known before the model runs."""
+    if constant(node) is not None:
+        return True
+    return isinstance(node.op, Broadcast) and node.op.axes == (axis,) and is_known(node)
+
+
+def may(node: Node, site: Site) -> bool:
+    return node.type.dtype.is_float and (site.context.fast or not node.type.dtype.is_half)
+
+
+def vector(node: Node, size: object, site: Site) -> Node:
+    """The numbers of a value for which `is_vector` holds, one a channel."""
+    if (number := constant(node)) is not None:
+        scalar = site.make(Const(number))
+        return site.make(Broadcast((size,), ()), scalar)  # type: ignore[arg-type]
+    return node.inputs[0]
+
+
+def _image(p: Parameter) -> Node:
+    ones = (1, 1)
+    op = Conv(("NCHW", "OIHW", "NCHW"), ones, ones, ones, ones, ones)
+    return Node.of(op, p(2, 3, 4, 5), p(4, 3, 3, 3, kind="weight"))
+
+
+def _product(p: Parameter) -> Node:
+    return Node.of(Dot((), (), (1,), (1,)), p(5, 3), p(4, 3, kind="weight"))
+
+
+def _by_channel(p: Parameter, like: Node, axis: int) -> Node:
+    return broadcast(p(like.shape[axis], kind="weight"), like.shape, (axis,))
+
+
+@rule(
+    Mul,
+    Div,
+    examples=[
+        lambda p: Node.of(Mul(), one := _image(p), _by_channel(p, one, 1)),
+        lambda p: Node.of(Div(), one := _product(p), _by_channel(p, one, 1)),
+        lambda p: Node.of(Mul(), one := _product(p), broadcast(Node.of(Const(np.array(0.3, np.float32))), one.shape, ())),
+    ],
+    reassociates=True,
+)
+def scale_weights(node: Node, site: Site) -> Node | None:
+    """A product by channel becomes one of the weights."""
+    hero, by = node.inputs
+    if not may(node, site) or not site.single(hero) or (axis := channel(hero)) is None or not is_vector(by, axis):
+        return None
+    weights = hero.inputs[1]
+    if isinstance(hero.op, Conv):
+        rows = hero.op.layout[1].index("O")
+    else:
+        assert isinstance(hero.op, Dot)
+        rows = hero.op.free(*(i.type.rank for i in hero.inputs))[1][0]
+    if weights.type.dtype is not node.type.dtype:
+        return None
+    spread = site.make(Broadcast(weights.shape, (rows,)), vector(by, weights.shape[rows], site))
+    return site.make(hero.op, hero.inputs[0], site.make(node.op, weights, spread))
+
+
+@rule(
+    Mul,
+    Div,
+    examples=[
+        lambda p: Node.of(Mul(), Node.of(Add(), one := _image(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)),
+        lambda p: Node.of(Div(), Node.of(Sub(), one := _product(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)),
+    ],
+    reassociates=True,
+)
+def scale_shifted(node: Node, site: Site) -> Node | None:
+    """(hero + shift) * scale is hero * scale + shift * scale, of which the second is known."""
+    shifted, by = node.inputs
+    if not isinstance(shifted.op, Add | Sub) or not may(node, site) or not site.single(shifted):
+        return None
+    hero, shift = shifted.inputs
+    axis = channel(hero)
+    if axis is None or not site.single(hero) or not is_vector(by, axis) or not is_vector(shift, axis):
+        return None
+    return site.make(shifted.op, site.make(node.op, hero, by), site.make(node.op, shift, by))
+
+
+@rule(
+    Add,
+    Sub,
+    examples=[
+        lambda p: Node.of(Add(), Node.of(Add(), one := _image(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)),
+        lambda p: Node.of(Add(), Node.of(Sub(), one := _product(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)),
+    ],
+    reassociates=True,
+)
+def merge_shifts(node: Node, site: Site) -> Node | None:
+    """Two shifts by channel are one."""
+    shifted, again = node.inputs
+    if not isinstance(shifted.op, Add | Sub) or not may(node, site) or not site.single(shifted):
+        return None
+    hero, shift = shifted.inputs
+    axis = channel(hero)
+    if axis is None or not is_vector(shift, axis) or not is_vector(again, axis):
+        return None
+    if isinstance(shifted.op, Sub):
+        shift = site.make(Sub(), fill(np.array(-0.0, node.type.dtype.numpy), node, site), shift)
+    return site.make(Add(), hero, site.make(node.op, shift, again))
+
+
+@rule(
+    Add,
+    examples=[lambda p: Node.of(Add(), broadcast(p(4, kind="weight"), (5, 4), (1,)), _product(p))],
+)
+def shift_last(node: Node, site: Site) -> Node | None:
+    """A shift by channel stands on the right, where the other rules look for it."""
+    shift, hero = node.inputs
+    axis = channel(hero)
+    if axis is None or not is_vector(shift, axis) or channel(shift) is not None:
+        return None
+    return site.make(Add(), hero, shift)
+
+
+AFFINE = (shift_last, scale_weights, scale_shifted, merge_shifts)
