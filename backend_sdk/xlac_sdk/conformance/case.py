@@ -1,0 +1,87 @@
+"""A case: a program, its inputs, and how near its outputs must come to what the interpreter gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.program import Program
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What may differ: units in the last place, or an absolute error where results cancel. The default: nothing."""
+
+    ulp: float = 0
+    absolute: float = 0
+
+
+EXACT = Tolerance()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """One program to run.
+
+    `group` is what the report files it under: a primitive's name, "statements", "steps" or an operation.
+    `expected` is computed by the interpreter when it is not given. `calls` runs the program that often and
+    compares the last results, for programs that keep state.
+    """
+
+    name: str
+    group: str
+    program: Program
+    inputs: Mapping[str, Array]
+    tolerance: Tolerance = EXACT
+    expected: Mapping[str, Array] = field(default_factory=dict)
+    calls: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one output of a case: "passed", "failed" or "unsupported"."""
+
+    group: str
+    case: str
+    status: str
+    detail: str = ""
+
+
+def difference(got: Array, want: Array, tolerance: Tolerance, inputs: Mapping[str, Array]) -> str:
+    """The first element that is wrong, with the inputs at its place; nothing when all are right."""
+    got, want = got.reshape(-1), want.reshape(-1)
+    wrong = ~agrees(got, want, tolerance)
+    if not wrong.any():
+        return ""
+    at = int(np.argmax(wrong))
+    given = ", ".join(f"{k}={v.reshape(-1)[at]!s}" for k, v in inputs.items() if v.size == want.size)
+    place = f"index {at} ({given})" if given else f"index {at}"
+    return f"{int(wrong.sum())} of {want.size} wrong, first at {place}: {got[at]!s}, expected {want[at]!s}"
+
+
+def agrees(got: Array, want: Array, tolerance: Tolerance) -> NDArray[np.bool_]:
+    """Element by element; NaN equals NaN, and exact comparison tells the zeros apart."""
+    dtype = DType.of(want.dtype)
+    if not dtype.is_float:
+        return np.asarray(got == want)
+    both_nan = np.isnan(got) & np.isnan(want)
+    distance = np.abs(_order(got, dtype) - _order(want, dtype))
+    near = distance <= tolerance.ulp
+    if tolerance.absolute:
+        with np.errstate(all="ignore"):
+            near |= np.abs(got.astype(np.float64) - want.astype(np.float64)) <= tolerance.absolute
+    return both_nan | (near & ~np.isnan(got) & ~np.isnan(want))
+
+
+def _order(x: Array, dtype: DType) -> Array:
+    """Floats numbered so that neighbours differ by 1 and -0 by 1 from +0; as long doubles, which hold them all."""
+    bits = x.view(np.dtype(f"i{dtype.nbytes}")).astype(np.int64)
+    low = -(1 << (dtype.bits - 1))
+    return np.where(bits >= 0, bits.astype(np.longdouble), (np.int64(low) - bits).astype(np.longdouble) - 1)

@@ -1,0 +1,94 @@
+"""Cases for every primitive: each on each dtype that it takes, one lane at a time and a vector at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xlac_sdk import build
+from xlac_sdk.conformance.case import EXACT, Array, Case, Tolerance
+from xlac_sdk.conformance.values import arguments
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Access, Buffer, Expr, Kernel
+from xlac_sdk.primitives import TRANSCENDENTAL, Primitive
+from xlac_sdk.program import Argument, Launch, Program, Role, Slot, Step
+from xlac_sdk.target import Target
+from xlac_sdk.verify import applies
+
+P = Primitive
+COUNT = 256  # elements at least
+
+# units in the last place that a backend may be off from the correctly rounded result; everything else is exact
+ULPS = {p: 3.0 for p in TRANSCENDENTAL} | {P.SQRT: 1.0, P.FMA: 2.0, P.REM: 0.0, P.DIV: 0.0}
+
+
+def cases(target: Target) -> Iterator[Case]:
+    """One case for each primitive and width; an output for each dtype."""
+    for primitive in Primitive:
+        for vector in (False, True):
+            signatures = [s for s in _signatures(primitive) if all(available(target, d) for d in s)]
+            wide = [(s, min(target.lanes(d) for d in s) if vector else 1) for s in signatures]
+            wide = [(s, lanes) for s, lanes in wide if lanes > 1 or not vector]
+            # casts have many signatures: one program for each source
+            for part in _split(wide, 13):
+                yield _case(primitive, part, vector)
+
+
+def available(target: Target, dtype: DType) -> bool:
+    """Halves are always: the SDK holds them as bits where a target lacks them."""
+    return dtype.is_half or dtype in target.dtypes
+
+
+def _split(items: Sequence[tuple[tuple[DType, ...], int]], size: int) -> Iterator[Sequence[tuple[tuple[DType, ...], int]]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _signatures(primitive: Primitive) -> list[tuple[DType, ...]]:
+    """Operand types, then the result's."""
+    if primitive is P.CAST:
+        return [(a, b) for a in DType for b in DType if a is not b]
+    if primitive is P.BITCAST:
+        return [(a, b) for a in DType for b in DType if a is not b and a.bits == b.bits and DType.BOOL not in (a, b)]
+    if primitive is P.SELECT:
+        return [(DType.BOOL, d, d, d) for d in DType]
+    return [
+        (*[d] * primitive.arity, DType.BOOL if primitive.is_comparison else d) for d in DType if applies(primitive, d)
+    ]
+
+
+def _case(primitive: Primitive, part: Sequence[tuple[tuple[DType, ...], int]], vector: bool) -> Case:
+    steps: list[Step] = []
+    inputs: dict[str, Array] = {}
+    slots: list[Slot] = []
+    for number, (signature, lanes) in enumerate(part):
+        operands, result = signature[:-1], signature[-1]
+        arrays = arguments(primitive, operands, max(COUNT, lanes))
+        size = len(arrays[0])
+        label = f"{operands[0]}->{result}" if primitive in (P.CAST, P.BITCAST) else operands[-1].value
+        mine = []
+        for position, (dtype, array) in enumerate(zip(operands, arrays, strict=True)):
+            name = f"{label}.{'abc'[position]}"
+            slots.append(Slot(name, f"in{number}_{position}", dtype, (size,), Role.INPUT))
+            mine.append(slots[-1])
+            inputs[name] = array
+        slots.append(Slot(label, f"out{number}", result, (size,), Role.OUTPUT))
+        kernel = _kernel(primitive, f"{primitive.value}_{number}", signature, size, lanes)
+        steps.append(Launch(kernel, tuple(map(Argument, (*mine, slots[-1])))))
+    name = f"{primitive.value} {'vector' if vector else 'scalar'}" + (f" of {part[0][0][0].value}" if primitive is P.CAST else "")
+    program = Program(
+        "conformance", tuple(s for s in slots if s.role is Role.INPUT), tuple(s for s in slots if s.role is Role.OUTPUT),
+        tuple(slots), tuple(steps), {},
+    )  # fmt: skip
+    ulp = ULPS.get(primitive, 0.0)
+    return Case(name, primitive.value, program, inputs, Tolerance(ulp) if ulp else EXACT)
+
+
+def _kernel(primitive: Primitive, name: str, signature: tuple[DType, ...], size: int, lanes: int) -> Kernel:
+    buffers = [Buffer("abc"[i], d, size, align=1) for i, d in enumerate(signature[:-1])]
+    result = Buffer("y", signature[-1], size, access=Access.WRITE, align=1)
+    body = build.Builder()
+    with body.loop("i", 0, size, lanes) as i:
+        at = build.ramp(i, 1, lanes)
+        given: list[Expr] = [build.load(b, at) for b in buffers]
+        body.store(result, at, build.apply(primitive, *given, dtype=signature[-1]))
+    return Kernel(name, (*buffers, result), body.body(), note=f"{primitive.value} of {signature[0]}, {lanes} lanes")

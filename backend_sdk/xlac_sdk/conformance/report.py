@@ -1,0 +1,105 @@
+"""What a run found: numbers for the terminal, a page for a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xlac_sdk.conformance.case import Outcome
+from xlac_sdk.dtypes import DType
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One primitive, group or operation: how the target does it, and how its cases went."""
+
+    name: str
+    how: str  # native, partly, expanded, claimed or ""
+    passed: int
+    failed: int
+    unsupported: int
+    details: tuple[Outcome, ...]  # of those that did not pass
+
+    @property
+    def status(self) -> str:
+        return "failed" if self.failed else "unsupported" if self.unsupported else "passed"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcomes of a backend's conformance run."""
+
+    backend: str
+    target: Target
+    outcomes: tuple[Outcome, ...]
+    operations: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> list[Outcome]:
+        everything = [*self.outcomes, *(o for found in self.operations.values() for o in found)]
+        return [o for o in everything if o.status == "failed"]
+
+    @property
+    def ok(self) -> bool:
+        return not self.failed
+
+    def primitives(self) -> list[Row]:
+        names = {p.value for p in Primitive}
+        return [_row(p.value, self._spelled(p), self._of(p.value)) for p in Primitive if p.value in names and self._of(p.value)]
+
+    def groups(self) -> list[Row]:
+        names = {p.value for p in Primitive}
+        return [_row(g, "", self._of(g)) for g in dict.fromkeys(o.group for o in self.outcomes) if g not in names]
+
+    def ops(self) -> list[Row]:
+        claims = self.target.claims
+        return [_row(name, "claimed" if name in claims else "expanded", found) for name, found in self.operations.items()]
+
+    def _of(self, group: str) -> tuple[Outcome, ...]:
+        return tuple(o for o in self.outcomes if o.group == group)
+
+    def _spelled(self, primitive: Primitive) -> str:
+        from xlac_sdk.verify import applies
+
+        taken = [d for d in DType if applies(primitive, d)]
+        native = [d for d in taken if self.target.spells(primitive, d)]
+        return "native" if len(native) == len(taken) else "partly" if native else "expanded"
+
+    def totals(self) -> dict[str, int]:
+        """Outcomes by status, and how many primitives and operations are native, claimed or expanded."""
+        rows = [*self.primitives(), *self.groups(), *self.ops()]
+        spelled = [r.how for r in self.primitives()]
+        return {
+            "passed": sum(r.passed for r in rows),
+            "failed": sum(r.failed for r in rows),
+            "unsupported": sum(r.unsupported for r in rows),
+            "native primitives": spelled.count("native") + spelled.count("partly"),
+            "expanded primitives": spelled.count("expanded"),
+            "claimed operations": sum(r.how == "claimed" for r in self.ops()),
+            "expanded operations": sum(r.how == "expanded" for r in self.ops()),
+        }
+
+    def text(self) -> str:
+        """A plain summary, with the detail of what failed."""
+        lines = [f"{name:<12} {row.how:<9} {row.passed:>5} passed {row.failed:>4} failed" for row in (*self.primitives(), *self.groups(), *self.ops()) for name in (row.name,)]
+        lines += [f"FAILED {o.case}\n    {o.detail}" for o in self.failed]
+        return "\n".join([*lines, ", ".join(f"{count} {what}" for what, count in self.totals().items())])
+
+    def html(self) -> str:
+        """A page that stands alone."""
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
+        env = Environment(
+            loader=PackageLoader("xlac_sdk.conformance"), undefined=StrictUndefined, autoescape=True,
+            trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        sections = [("Primitives", self.primitives()), ("Statements and steps", self.groups()), ("Operations", self.ops())]
+        return env.get_template("report.html.j2").render(report=self, sections=[s for s in sections if s[1]])
+
+
+def _row(name: str, how: str, outcomes: tuple[Outcome, ...]) -> Row:
+    count = [o.status for o in outcomes].count
+    rest = tuple(o for o in outcomes if o.status != "passed")
+    return Row(name, how, count("passed"), count("failed"), count("unsupported"), rest)

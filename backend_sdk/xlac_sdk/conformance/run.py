@@ -1,0 +1,99 @@
+"""Runs cases on a backend and on the interpreter, and compares."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from xlac_sdk.backend import Array, Backend, Executable
+from xlac_sdk.conformance import kernels, primitives, steps
+from xlac_sdk.conformance.case import Case, Outcome, difference
+from xlac_sdk.conformance.report import Report
+from xlac_sdk.interpret import Interpreter
+from xlac_sdk.source import UnsupportedError
+from xlac_sdk.target import Request, Target
+
+
+def cases(target: Target) -> Iterator[Case]:
+    """Every case of the kit that means something on a target."""
+    yield from primitives.cases(target)
+    yield from kernels.cases(target)
+    yield from steps.cases(target)
+
+
+def run(
+    backend: Backend, operations: Iterable[tuple[str, Iterable[Outcome]]] = (), *, only: str = "",
+    progress: Callable[[str], None] = lambda name: None,
+) -> Report:  # fmt: skip
+    """Runs the kit, then takes in what the toolchain found for each operation (`name`, its outcomes).
+
+    `only` keeps the groups whose name contains it.
+    """
+    target = backend.target(Request())
+    outcomes: list[Outcome] = []
+    for case in cases(target):
+        if only in case.group:
+            progress(case.name)
+            outcomes += check(case, backend, target)
+    taken: dict[str, list[Outcome]] = {}
+    for name, found in operations:
+        progress(name)
+        taken[name] = list(found)
+    return Report(backend.name, target, tuple(outcomes), {k: tuple(v) for k, v in taken.items()})
+
+
+def check(case: Case, backend: Backend, target: Target) -> list[Outcome]:
+    """An outcome for each output of a case."""
+    want = case.expected or _run(Interpreter(case.program), case)
+    try:
+        with tempfile.TemporaryDirectory(prefix="xlac-conformance-") as folder:
+            artifact = backend.build(backend.emit(case.program, target), Path(folder))
+            executable = backend.load(artifact, case.program, target)
+            got = _run(executable, case)
+            if case.calls == 1 and not case.program.state_bytes:
+                _threads(executable, case, got)
+    except UnsupportedError as error:
+        return [Outcome(case.group, case.name, "unsupported", str(error))]
+    except Exception as error:  # whatever a backend does wrong is a finding, not the end of the run
+        return [Outcome(case.group, case.name, "failed", f"{type(error).__name__}: {error}"[:2000])]
+    outcomes = []
+    for slot in case.program.outputs:
+        mine: Mapping[str, Array] = {k: v for k, v in case.inputs.items() if k.startswith(f"{slot.name}.")} or case.inputs
+        detail = difference(got[slot.name], want[slot.name], case.tolerance, mine)
+        name = case.name if len(case.program.outputs) == 1 else f"{case.name}: {slot.name}"
+        outcomes.append(Outcome(case.group, name, "failed" if detail else "passed", detail))
+    return outcomes
+
+
+def _run(executable: Executable, case: Case) -> dict[str, Array]:
+    outputs = {s.name: np.full(s.size * s.dtype.nbytes, 0xA5, np.uint8).view(s.dtype.numpy).reshape(s.shape) for s in case.program.outputs}
+    for _ in range(case.calls):
+        executable.run(case.inputs, outputs)
+    return outputs
+
+
+def _threads(executable: Executable, case: Case, want: Mapping[str, Array]) -> None:
+    """Two calls at once give what one gives."""
+    results: list[dict[str, Array] | BaseException] = []
+
+    def call() -> None:
+        try:
+            results.append(_run(executable, case))
+        except BaseException as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for got in results:
+        if isinstance(got, BaseException):
+            raise got
+        for name, array in got.items():
+            if array.tobytes() != want[name].tobytes():
+                raise AssertionError(f"output '{name}' differs when the program runs in two threads at once")

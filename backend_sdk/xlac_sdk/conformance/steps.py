@@ -1,0 +1,177 @@
+"""Cases for whole programs: copies, loops and branches between kernels, constants, state, the arena."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from xlac_sdk import build
+from xlac_sdk.conformance.case import Array, Case
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Access, Buffer, Const, Expr, Kernel
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.program import Argument, Branch, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.target import Target
+
+P, F32, I32, BOOL = Primitive, DType.F32, DType.I32, DType.BOOL
+N = 6
+
+
+def cases(target: Target) -> Iterator[Case]:
+    yield from (identity(), chain(), strides(), backwards(), nested(), newton(), constants(), nothing(), state(), hostile())
+    for index in (-1, 0, 1, 2, 7):
+        yield branch(index)
+
+
+def _slot(name: str, role: Role, dtype: DType = F32, size: int = N, offset: int = 0) -> Slot:
+    return Slot(name, f"s_{name}" if name.isidentifier() else "s_odd", dtype, (size,), role, offset)
+
+
+def _program(slots: tuple[Slot, ...], steps: tuple[Step, ...], arena: int = 0, **more: object) -> Program:
+    inputs = tuple(s for s in slots if s.role is Role.INPUT)
+    outputs = tuple(s for s in slots if s.role is Role.OUTPUT)
+    constants: dict[str, Array] = more.get("constants", {})  # type: ignore[assignment]
+    state_bytes = 64 if any(s.role is Role.STATE for s in slots) else 0
+    return Program("conformance", inputs, outputs, slots, steps, constants, arena, state_bytes)
+
+
+def _affine(name: str, factor: float, term: float, size: int = N, update: bool = False) -> Kernel:
+    """y = factor * x + term, or y = factor * y + x for `update`."""
+    x = Buffer("x", F32, size, align=1)
+    y = Buffer("y", F32, size, access=Access.UPDATE if update else Access.WRITE, align=1)
+    b = build.Builder()
+    with b.loop("i", 0, size) as i:
+        base: Expr = build.load(y if update else x, i)
+        added: Expr = build.load(x, i) if update else Const(term, F32)
+        b.store(y, i, build.apply(P.ADD, build.apply(P.MUL, base, Const(factor, F32)), added))
+    return Kernel(name, (x, y), b.body())
+
+
+def _ramp(size: int = N) -> Array:
+    return (np.arange(size) / 4 - 1).astype(np.float32)
+
+
+def identity() -> Case:
+    x, y = _slot("x", Role.INPUT), _slot("y", Role.OUTPUT)
+    return Case("a copy from input to output", "steps", _program((x, y), (Copy(Argument(y), Argument(x), N),)), {"x": _ramp()})
+
+
+def chain() -> Case:
+    """Three temporaries of which the first and the last share memory."""
+    x, y = _slot("x", Role.INPUT), _slot("y", Role.OUTPUT)
+    a, b, c = (_slot(n, Role.TEMPORARY, offset=o) for n, o in (("a", 0), ("b", 64), ("c", 0)))
+    first, second = _affine("grow", 2.0, 1.0), _affine("shift", 1.0, -0.5)
+    steps = (
+        Launch(first, (Argument(x), Argument(a))), Launch(second, (Argument(a), Argument(b))),
+        Launch(first, (Argument(b), Argument(c))), Launch(second, (Argument(c), Argument(y))),
+    )  # fmt: skip
+    return Case("temporaries that share memory in turn", "steps", _program((x, y, a, b, c), steps, 128), {"x": _ramp()})
+
+
+def strides() -> Case:
+    """y[k] = x[k] * 2 + 1 row by row, then the even rows copied once more."""
+    x, y = _slot("x", Role.INPUT, size=4 * N), _slot("y", Role.OUTPUT, size=6 * N)
+    kernel = _affine("rows", 2.0, 1.0)
+    row = (("step", N),)
+    steps = (
+        Repeat("step", 4, (Launch(kernel, (Argument(x, 0, row), Argument(y, 0, row))),)),
+        Repeat("again", 2, (Copy(Argument(y, 4 * N, (("again", N),)), Argument(x, 1, (("again", 2 * N),)), N),)),
+    )
+    return Case("arguments that move with a loop", "steps", _program((x, y), steps), {"x": _ramp(4 * N)})
+
+
+def backwards() -> Case:
+    """A scan from the end: carry = carry / 2 + x[t], every carry kept."""
+    x, y = _slot("x", Role.INPUT, size=4 * N), _slot("y", Role.OUTPUT, size=4 * N)
+    carry = _slot("carry", Role.TEMPORARY)
+    back = (("t", -N),)
+    body = (
+        Launch(_affine("turn", 0.5, 0.0, update=True), (Argument(x, 3 * N, back), Argument(carry))),
+        Copy(Argument(y, 3 * N, back), Argument(carry), N),
+    )
+    steps = (Copy(Argument(carry), Argument(x), N), Repeat("t", 4, body))
+    return Case("a scan from the end", "steps", _program((x, y, carry), steps, 64), {"x": _ramp(4 * N)})
+
+
+def nested() -> Case:
+    x, y = _slot("x", Role.INPUT, size=6), _slot("y", Role.OUTPUT, size=6)
+    copy = Copy(Argument(y, 0, (("i", 3), ("j", 1))), Argument(x, 0, (("i", 1), ("j", 2))), 1)
+    steps = (Repeat("i", 2, (Repeat("j", 3, (copy,)),)), Repeat("never", 0, (Copy(Argument(y), Argument(x), 6),)))
+    return Case("loops in loops, and one that never runs", "steps", _program((x, y), steps), {"x": _ramp(6)})
+
+
+def newton() -> Case:
+    """while any |y * y - x| is large: y = (y + x / y) / 2"""
+    x, y = _slot("x", Role.INPUT), _slot("y", Role.OUTPUT)
+    flag, count = _slot("flag", Role.TEMPORARY, BOOL, 1), _slot("count", Role.TEMPORARY, I32, 1, 64)
+    xs, ys = Buffer("x", F32, N, align=1), Buffer("y", F32, N, access=Access.UPDATE, align=1)
+    b = build.Builder()
+    with b.loop("i", 0, N) as i:
+        y_i = b.let("held", build.load(ys, i))
+        mean = build.apply(P.ADD, y_i, build.apply(P.DIV, build.load(xs, i), y_i))
+        b.store(ys, i, build.apply(P.MUL, mean, Const(0.5, F32)))
+    better = Kernel("better", (xs, ys), b.body())
+
+    out, turns = Buffer("flag", BOOL, 1, access=Access.WRITE, align=1), Buffer("turns", I32, 1, access=Access.UPDATE, align=1)
+    b = build.Builder()
+    b.store(out, 0, build.apply(P.LT, build.load(turns, 0), Const(8, I32)))
+    b.store(turns, 0, build.apply(P.ADD, build.load(turns, 0), Const(1, I32)))
+    test = Kernel("test", (out, turns), b.body())
+
+    b = build.Builder()
+    zero = Buffer("turns", I32, 1, access=Access.WRITE, align=1)
+    b.store(zero, 0, Const(0, I32))
+    reset = Kernel("reset", (zero,), b.body())
+    steps = (
+        Launch(reset, (Argument(count),)),
+        Copy(Argument(y), Argument(x), N),
+        While((Launch(test, (Argument(flag), Argument(count))),), Argument(flag), (Launch(better, (Argument(x), Argument(y))),)),
+    )
+    return Case("a loop that a kernel ends", "steps", _program((x, y, flag, count), steps, 128), {"x": np.arange(1, N + 1).astype("f4")})
+
+
+def branch(index: int) -> Case:
+    x, k, y = _slot("x", Role.INPUT), _slot("k", Role.INPUT, I32, 1), _slot("y", Role.OUTPUT)
+    choices = tuple((Launch(_affine(f"branch{i}", float(i + 2), 0.25), (Argument(x), Argument(y))),) for i in range(3))
+    program = _program((x, k, y), (Branch(Argument(k), choices),))
+    return Case(f"a branch taken by {index}", "steps", program, {"x": _ramp(), "k": np.array([index], np.int32)})
+
+
+def constants() -> Case:
+    """Constants of every dtype, passed through."""
+    from xlac_sdk.conformance.values import special
+
+    slots: list[Slot] = []
+    steps: list[Step] = []
+    data: dict[str, Array] = {}
+    for dtype in DType:
+        values = special(dtype)
+        given = Slot(f"constant {dtype}", f"c_{dtype}", dtype, values.shape, Role.CONSTANT)
+        wanted = Slot(dtype.value, f"out_{dtype}", dtype, values.shape, Role.OUTPUT)
+        data[given.symbol] = values
+        slots += [given, wanted]
+        steps.append(Copy(Argument(wanted), Argument(given), len(values)))
+    return Case("constants of every dtype", "steps", _program(tuple(slots), tuple(steps), constants=data), {})
+
+
+def nothing() -> Case:
+    x, y, t = _slot("x", Role.INPUT, size=0), _slot("y", Role.OUTPUT, size=0), _slot("t", Role.TEMPORARY, size=0)
+    steps = (Copy(Argument(t), Argument(x), 0), Copy(Argument(y), Argument(t), 0))
+    return Case("tensors of no elements", "steps", _program((x, y, t), steps), {"x": _ramp(0)})
+
+
+def state() -> Case:
+    """A running total kept by the program between three calls."""
+    x, y, s = _slot("x", Role.INPUT), _slot("y", Role.OUTPUT), _slot("s", Role.STATE)
+    add = _affine("running", 1.0, 0.0, update=True)
+    steps = (Launch(add, (Argument(x), Argument(s))), Copy(Argument(y), Argument(s), N))
+    return Case("state between calls", "steps", _program((x, y, s), steps), {"x": _ramp()}, calls=3)
+
+
+def hostile() -> Case:
+    """Names that users may give reach no generated code."""
+    x = Slot('"; system("true"); */ {{ 1 / 0 }} ??/ \\\n🙂', "s_x", F32, (N,), Role.INPUT)
+    y = Slot("int", "s_y", F32, (N,), Role.OUTPUT)
+    program = Program("*/ #include <none> %d {% x %}\\", (x,), (y,), (x, y), (Copy(Argument(y), Argument(x), N),), {})
+    return Case("hostile names", "steps", program, {x.name: _ramp()})

@@ -1,0 +1,72 @@
+"""The numbers that cases are run on: every special one, the neighbours of limits, and random ones."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.primitives import Primitive
+
+Array = NDArray[Any]
+P = Primitive
+
+# widest arguments at which a function is tested at random: beyond, its result is constant, 0, infinite or NaN
+_SPREAD = {
+    P.EXP: 90, P.EXP2: 130, P.EXPM1: 90, P.TANH: 12, P.SIGMOID: 100, P.ERF: 6, P.SIN: 1000, P.COS: 1000, P.POW: 20,
+}  # fmt: skip
+
+
+def special(dtype: DType) -> Array:
+    """Zeros, ones, limits, and for floats infinities, NaN and denormals."""
+    numpy = dtype.numpy
+    if dtype is DType.BOOL:
+        return np.array([False, True])
+    if dtype.is_integer:
+        info = np.iinfo(numpy)
+        found = {info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, dtype.bits + 1}
+        found |= {-1, -2, -7} if dtype.is_signed else set()
+        return np.array(sorted(x for x in found if info.min <= x <= info.max), numpy)
+    wide = [0.0, 1.0, 0.5, 1.5, 2.5, 2.0, 3.0, 0.1, 7.75, 100.0, 1e4]
+    import ml_dtypes
+
+    info = ml_dtypes.finfo(numpy)
+    wide += [float(info.max), float(info.tiny), float(info.smallest_subnormal), float(info.eps), np.inf]
+    if not dtype.is_half:
+        wide += [2.0**31, 2.0**31 - 128, 2.0**63, 2.0**64, 2.0**32, 255.5, 65519.0, 65520.0, 1e-30]
+    with np.errstate(all="ignore"):
+        return np.array([*wide, *(-x for x in wide), np.nan], np.float64).astype(numpy)
+
+
+def arguments(primitive: Primitive, dtypes: tuple[DType, ...], count: int) -> tuple[Array, ...]:
+    """Operands for a primitive: special values against each other, then random ones, to a multiple of `count`."""
+    rng = np.random.default_rng(zlib.crc32(f"{primitive.value} {dtypes}".encode()))
+    pools = [special(d) for d in dtypes]
+    if len(dtypes) == 3:
+        pools = [pool[: 2 if d is DType.BOOL else 9] for pool, d in zip(pools, dtypes, strict=True)]
+    if primitive is P.FMA:
+        return tuple(_positive(rng, d, count) for d in dtypes)
+    crossed = list(itertools.product(*pools))
+    columns = [np.array(column, d.numpy) for column, d in zip(zip(*crossed, strict=True), dtypes, strict=True)]
+    extra = -len(columns[0]) % count + count
+    return tuple(
+        np.concatenate([c, _random(rng, d, extra, _SPREAD.get(primitive, 1e3))]) for c, d in zip(columns, dtypes, strict=True)
+    )
+
+
+def _random(rng: np.random.Generator, dtype: DType, count: int, spread: float) -> Array:
+    if dtype is DType.BOOL:
+        return rng.random(count) < 0.5
+    if dtype.is_integer:
+        return rng.integers(0, 256, count * dtype.nbytes).astype(np.uint8).view(dtype.numpy)
+    values = np.where(rng.random(count) < 0.5, rng.uniform(-spread, spread, count), rng.standard_normal(count))
+    return values.astype(dtype.numpy)
+
+
+def _positive(rng: np.random.Generator, dtype: DType, count: int) -> Array:
+    """Where a product and a sum, each rounded, are near the fused result: nothing cancels."""
+    return rng.uniform(0.5, 100, count).astype(dtype.numpy)
