@@ -3,10 +3,13 @@
 from xlac.ir.op import OPS
 from xlac.ops import (
     activation,
+    arrange,
     attention,
+    choose,
     contraction,
     control,
     convolution,
+    create,
     dynamic,
     effect,
     elementary,
@@ -26,7 +29,7 @@ from xlac.ops import (
 )
 
 __all__ = [
-    "OPS", "activation", "attention", "contraction", "control", "convolution", "dynamic", "effect",
-    "elementary", "index", "leaf", "linear", "native", "normalization", "order", "pooling", "probability",
-    "recurrent", "reduction", "scalar", "statistics", "view",
+    "OPS", "activation", "arrange", "attention", "choose", "contraction", "control", "convolution",
+    "create", "dynamic", "effect", "elementary", "index", "leaf", "linear", "native", "normalization",
+    "order", "pooling", "probability", "recurrent", "reduction", "scalar", "statistics", "view",
 ]  # fmt: skip

@@ -114,7 +114,7 @@ class Gather(Elementwise):
             where[axis] = where[axis] + at[spot]
         if prod(shape) == 0:
             return np.empty(shape, x.dtype)
-        return np.ascontiguousarray(np.broadcast_to(x[tuple(where)], shape))
+        return np.array(np.broadcast_to(x[tuple(where)], shape))
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         x, indices = inputs
