@@ -16,6 +16,7 @@ from xlac.ops import (
     index,
     leaf,
     linear,
+    loss,
     native,
     normalization,
     order,
@@ -23,6 +24,7 @@ from xlac.ops import (
     probability,
     recurrent,
     reduction,
+    resize,
     scalar,
     statistics,
     view,
@@ -30,6 +32,7 @@ from xlac.ops import (
 
 __all__ = [
     "OPS", "activation", "arrange", "attention", "choose", "contraction", "control", "convolution",
-    "create", "dynamic", "effect", "elementary", "index", "leaf", "linear", "native", "normalization",
-    "order", "pooling", "probability", "recurrent", "reduction", "scalar", "statistics", "view",
+    "create", "dynamic", "effect", "elementary", "index", "leaf", "linear", "loss", "native",
+    "normalization", "order", "pooling", "probability", "recurrent", "reduction", "resize", "scalar",
+    "statistics", "view",
 ]  # fmt: skip

@@ -115,7 +115,7 @@ class TakeAlongAxis(Composite):
         batch = tuple(a for a in range(x.type.rank) if a != axis)
         op = Gather(
             offset_dims=(), collapsed_slice_dims=(axis,), operand_batching_dims=batch, start_indices_batching_dims=batch,
-            start_index_map=(axis,), index_vector_dim=x.type.rank, slice_sizes=(1,) * x.type.rank,
+            start_index_map=(axis,), index_vector_dim=x.type.rank, slice_sizes=tuple(0 if size == 0 else 1 for size in x.shape),
         )  # fmt: skip
         return Node.of(op, x, wrapped(indices, x.shape[axis]))
 

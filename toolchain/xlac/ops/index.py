@@ -81,7 +81,7 @@ class Gather(Elementwise):
         for axis, size in enumerate(self.slice_sizes):
             if not fits(size, x.shape[axis]) or (isinstance(size, int) and size < 0):
                 raise ShapeError(f"a slice of {size} along axis {axis} does not fit {x}", attribute="slice_sizes")
-            if axis in (*self.collapsed_slice_dims, *self.operand_batching_dims) and size != 1:
+            if axis in (*self.collapsed_slice_dims, *self.operand_batching_dims) and size not in (0, 1):
                 raise ShapeError(f"axis {axis} of the slice goes away, so its size must be 1, not {size}", attribute="slice_sizes")
         kept = self._kept(x.rank)
         rank = len(batch) + len(kept)

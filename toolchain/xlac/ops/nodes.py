@@ -197,7 +197,7 @@ def take(x: Node, indices: Node, axis: int) -> Node:
     op = index.Gather(
         offset_dims=(*range(axis), *range(axis + count, rank - 1 + count)), collapsed_slice_dims=(axis,),
         start_index_map=(axis,), index_vector_dim=count,
-        slice_sizes=tuple(1 if a == axis else size for a, size in enumerate(x.shape)),
+        slice_sizes=tuple(1 if a == axis and size != 0 else size for a, size in enumerate(x.shape)),
     )  # fmt: skip
     return Node.of(op, x, indices)
 
