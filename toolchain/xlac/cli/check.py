@@ -37,7 +37,8 @@ def command(spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outsi
     click.echo(f"model       {found['model']}")
     for name, symbol in found["dims"].items():
         click.echo(f"size        {name}: {symbol}")
-    click.echo(f"parameters  {total['parameters']:,} in {total['tensors']:,} tensors, {total['parameter_bytes']:,} bytes")
+    beside = f" beside {total['statistics']:,} measured statistics," if total["statistics"] else ""
+    click.echo(f"parameters  {total['parameters']:,}{beside} in {total['tensors']:,} tensors, {total['parameter_bytes']:,} bytes")
     click.echo(f"flops       {total['flops']:,}")
     click.echo(f"traffic     {total['bytes']:,} bytes if every node reads and writes memory")
     click.echo(f"peak memory {total['peak_bytes']:,} bytes of values at once, before fusion; parameters apart")

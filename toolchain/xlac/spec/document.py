@@ -143,7 +143,7 @@ def validate(source: Source, report: Report) -> schema.Document | None:
             data["xlac"] = schema.VERSION
         for path, in_key in wrong.items():
             _drop(data, path, in_key)
-            if len(path) > 1 and not in_key:
+            if len(path) > 1 and not (in_key and len(path) == 2):
                 report.broken.add((str(path[0]), str(path[1])))
     return None
 
@@ -154,11 +154,12 @@ def _drop(data: Any, path: Path_, in_key: bool) -> None:
         data["xlac"] = schema.VERSION
         return
     depth = 1 if path[:1] and path[0] in ("weights", "train", "outputs", "include", "doc", "model", "precision") else 2
+    named_wrong = in_key and len(path) <= depth
     path = path[:depth]
     for key in path[:-1]:
         data = data.get(key) if isinstance(data, dict) else None
     if isinstance(data, dict) and path and path[-1] in data:
-        if len(path) == 2 and path[0] == "graph" and not in_key:
+        if len(path) == 2 and path[0] == "graph" and not named_wrong:
             data[path[-1]] = BROKEN  # the name stays known, so that its users are not reported as well
         else:
             del data[path[-1]]

@@ -32,11 +32,14 @@ def summarize(model: Model) -> dict[str, Any]:
                 row["bytes"] += one.read + one.written
                 work = work + one
     weights = [n for n in model.graph.nodes() if isinstance(n.op, Param) and n.op.kind == "weight"]
+    measured = statistics(model.graph)
     by_name = {key[0]: key for key in rows}
     for weight in weights:
         key = by_name.get(weight.name.rpartition(".")[0], (weight.name, 0))
         row = rows.setdefault(key, {"node": weight.name, "op": "weight", "shape": str(weight.type), "parameters": 0, "flops": 0, "bytes": 0})
-        row["parameters"] += at_opt(weight.type.size)
+        if weight not in measured:
+            row["parameters"] += at_opt(weight.type.size)
+    learned = [weight for weight in weights if weight not in measured]
     return {
         "model": model.name,
         "dims": {
@@ -48,7 +51,8 @@ def summarize(model: Model) -> dict[str, Any]:
         "outputs": {name: str(n.type) for name, n in model.graph.outputs.items()},
         "nodes": list(rows.values()),
         "totals": {
-            "parameters": sum(at_opt(n.type.size) for n in weights),
+            "parameters": sum(at_opt(n.type.size) for n in learned),
+            "statistics": sum(at_opt(n.type.size) for n in measured),
             "tensors": len(weights),
             "parameter_bytes": sum(n.type.nbytes for n in weights),
             "flops": work.flops,
@@ -56,6 +60,15 @@ def summarize(model: Model) -> dict[str, Any]:
             "peak_bytes": peak(model.graph),
         },
     }
+
+
+def statistics(graph: Graph) -> set[Node]:
+    """Tensors that training measures rather than learns, such as the mean of a batch_norm: not parameters."""
+    found: set[Node] = set()
+    for node in graph.nodes():
+        measured = getattr(type(node.op), "statistics", ())
+        found |= {i for i in node.inputs if measured and i.name.rpartition(".")[2] in measured and isinstance(i.op, Param)}
+    return found
 
 
 def graphs(graph: Graph, depth: int, times: int) -> list[tuple[int, int, Graph]]:
