@@ -54,7 +54,7 @@ def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
         wanted = -(-CHUNKS * target.threads // max(1, outer * panels.count))
         block = min(block, max(1, rows[axis].count // wanted))
-    return Cut(rows, panels, axis, min(block, rows[axis].count))
+    return Cut(rows, panels, axis, tiles.even(rows[axis].count, min(block, rows[axis].count)).step)
 
 
 class OuterProduct:
@@ -132,7 +132,7 @@ class OuterProduct:
         start = build.mul(block, size)
         stop = build.add(start, size)
         end = split.full * split.step
-        if end % size:
+        if end < self.cut.blocks * size:
             stop = bounded(builder, build.apply(Primitive.MIN, stop, build.index(end)), end)
         with builder.loop("m", start, stop, split.step) as m:
             emit(m, split.step)
