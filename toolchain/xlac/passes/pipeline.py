@@ -8,7 +8,7 @@ from typing import Protocol
 
 from xlac.ir.graph import Graph
 from xlac.ir.op import Array
-from xlac.passes import contractions, cse, expand, fold, layout, motion, simplify
+from xlac.passes import contractions, cse, dce, expand, fold, layout, loops, motion, simplify
 from xlac.passes.context import Context
 from xlac.passes.pattern import Rule
 from xlac.passes.trace import Trace
@@ -23,6 +23,8 @@ PASSES: dict[str, Pass] = {
     "expand": expand.run,  # composites that the target does not claim become primitives
     "simplify-expanded": simplify.run,
     "cse": cse.run,
+    "loops": loops.run,  # invariants and whole products leave loops
+    "dce": dce.run,  # results, carried values and operands of loops and branches that nothing needs
     "motion": motion.run,  # views sink through computation and cancel
     "layout": layout.run,  # convolutions take channels last; transposes between them cancel
     "contractions": contractions.run,  # dots in canonical form; batch norm goes into weights

@@ -1,0 +1,52 @@
+"""Writes what every stage made into a folder: the graph after each pass that changed it, groups, kernels, memory, sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xlac.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from xlac.compiler import Lowered
+    from xlac_sdk.backend import Backend
+
+
+class Dump:
+    """An observer of the passes. Files are numbered in the order of the pipeline, so that `diff` tells the story."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.count = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __call__(self, name: str, before: Graph, after: Graph, seconds: float) -> None:
+        if self.count == 0:
+            self.write("loaded.graph", before)
+        self.count += 1
+        if after is not before:
+            self.write(f"{name}.graph", after)
+        with (self.folder / "passes.txt").open("a", encoding="utf-8") as log:
+            log.write(f"{self.count:02} {name:<20} {seconds * 1e3:9.2f} ms{'' if after is not before else '  (unchanged)'}\n")
+
+    def write(self, name: str, graph: Graph) -> None:
+        from xlac.ir.text import show
+
+        (self.folder / f"{self.count:02}-{name}").write_text(show(graph), encoding="utf-8")
+
+    @staticmethod
+    def finish(folder: Path, lowered: Lowered, backend: Backend) -> None:
+        """Writes what comes after the passes."""
+        from xlac.debug import report
+
+        stages = {
+            "fused.txt": report.fused(lowered),
+            "kernels.txt": report.kernels(lowered.program),
+            "memory.txt": report.memory(lowered.program),
+        }
+        for name, text in stages.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        for name, text in backend.emit(lowered.program, lowered.target).items():
+            target = folder / "source" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")

@@ -1,0 +1,272 @@
+"""Takes work out of loops: what every step computes alike is computed once before the loop.
+
+* a carried value that no step changes is an operand that all steps share (scan), or the loop's invariant (while);
+* an expression over such values moves out, and comes in as one more of them;
+* a product of a slice of a scanned tensor with an invariant, `x[t] @ w`, becomes one product of the whole tensor
+  before the scan, whose slices come in: one large product runs many times faster than many small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Composite
+from xlac.ops import control, effect
+from xlac.ops.contraction import Dot
+from xlac.ops.control import Pick, Scan, While
+from xlac.ops.leaf import Const, Iota, Param
+from xlac.ops.scalar import Cast
+from xlac.ops.values import results
+from xlac.ops.view import Broadcast, Reshape, Transpose
+from xlac.passes.context import Context
+from xlac.passes.rewriter import everywhere, rebuild
+from xlac.passes.trace import Trace
+
+FIXED = (effect.CustomCall, effect.Barrier, control.Cond, control.While, control.Scan, control.Call, Pick)
+FREE = (Const, Iota, Broadcast, Reshape)  # computed where they are read; moving them out saves nothing
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    return everywhere(graph, lambda g: Hoister(trace).run(g))
+
+
+class Hoister:
+    """Rewrites the loops of one graph."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.parts: dict[Node, tuple[Node, ...]] = {}  # of a rewritten loop: its results
+
+    def run(self, graph: Graph) -> Graph:
+        if not any(isinstance(node.op, Scan | While) for node in graph.nodes()):
+            return graph
+        return rebuild(graph, self.visit)
+
+    def visit(self, old: Node, node: Node) -> Node:
+        if isinstance(node.op, Pick) and node.inputs[0] in self.parts:
+            return self.parts[node.inputs[0]][node.op.index]
+        if isinstance(node.op, Scan):
+            found = self.scan(node)
+        elif isinstance(node.op, While):
+            found = self.loop(node)
+        else:
+            return node
+        if found is None:
+            return node
+        if len(found) == 1:
+            return found[0]
+        self.parts[node] = found
+        return node
+
+    # ---- scan ----------------------------------------------------------------------------
+
+    def scan(self, node: Node) -> tuple[Node, ...] | None:
+        """The results of a better scan, or nothing."""
+        changed = False
+        state = Loop.of_scan(node)
+        for step in (self.settle_carries, self.hoist_shared, self.hoist_products):
+            changed |= step(state)
+        return state.scan_results(node) if changed else None
+
+    def settle_carries(self, loop: Loop) -> bool:
+        """Carried values that no step changes become shared operands."""
+        still = [i for i, (given, param) in enumerate(zip(loop.next, loop.carried, strict=True)) if given is param]
+        still = [i for i in still if self.trace.permits("loops: unchanged carry", loop.first[i])]
+        for i in reversed(still):
+            loop.fixed[loop.numbers[i]] = loop.first[i]
+            loop.shared.append(loop.carried.pop(i))
+            loop.outer.append(loop.first.pop(i))
+            loop.next.pop(i)
+            loop.numbers.pop(i)
+        return bool(still)
+
+    def hoist_products(self, loop: Loop) -> bool:
+        """Products of slices with shared operands are made of all slices at once."""
+        if not isinstance(loop.length, int) or loop.length < 2:
+            return False
+        sliced = dict(zip(loop.slices, loop.scanned, strict=True))
+        shared = dict(zip(loop.shared, loop.outer, strict=True))
+        new: dict[Node, Node] = {}
+        for node in loop.nodes():
+            if not isinstance(node.op, Dot) or node.op.batch_lhs:
+                continue
+            sides = [(stacked(i, sliced), outside(i, shared)) for i in node.inputs]
+            whole = product(node, sides)
+            if whole is None or not self.trace.permits("loops: product of all slices", node):
+                continue
+            slice_ = Node.of(Param(f"slice{len(loop.slices)}_{node.op.mnemonic}", node.type), origin=node.origin)
+            new[node] = slice_
+            loop.slices.append(slice_)
+            loop.scanned.append(whole)
+        loop.replace(new)
+        return bool(new)
+
+    def hoist_shared(self, loop: Loop) -> bool:
+        """Expressions over shared operands alone are computed before the loop."""
+        shared = dict(zip(loop.shared, loop.outer, strict=True))
+        new: dict[Node, Node] = {}
+        for node, value in movable(loop.nodes(), loop.next + loop.yields, shared).items():
+            if not self.trace.permits("loops: invariant", node):
+                continue
+            new[node] = Node.of(Param(f"shared{len(loop.shared)}_{node.op.mnemonic}", node.type), origin=node.origin)
+            loop.shared.append(new[node])
+            loop.outer.append(value)
+        loop.replace(new)
+        return bool(new)
+
+    # ---- while ---------------------------------------------------------------------------
+
+    def loop(self, node: Node) -> tuple[Node, ...] | None:
+        """The results of a better while: invariants come in as further carried values that no step changes."""
+        op = node.op
+        assert isinstance(op, While) and op.body is not None and op.cond is not None
+        outputs = list(op.body.outputs.values())
+        shared = {p: given for p, given, out in zip(op.body.inputs, node.inputs, outputs, strict=True) if out is p}
+        new: dict[Node, Node] = {}
+        more: list[Node] = []
+        for inner, value in movable(list(op.body.nodes()), outputs, shared).items():
+            if not self.trace.permits("loops: invariant", inner):
+                continue
+            new[inner] = Node.of(Param(f"shared{len(more)}_{inner.op.mnemonic}", inner.type), origin=inner.origin)
+            more.append(value)
+        if not new:
+            return None
+        changed = substituted(outputs, new)
+        params = tuple(new.values())
+        extra = {f"shared{n}_{p.op.name}": p for n, p in enumerate(params) if isinstance(p.op, Param)}
+        body = Graph(op.body.name, (*op.body.inputs, *params), dict(zip(op.body.outputs, changed, strict=True)) | extra)
+        unused = tuple(Node.of(p.op) for p in params)
+        cond = Graph(op.cond.name, (*op.cond.inputs, *unused), op.cond.outputs)
+        made = Node.of(While(cond, body), *node.inputs, *more, origin=node.origin)
+        return results(made)[: len(node.results)]
+
+
+class Loop:
+    """The parts of a scan while it is being rewritten."""
+
+    def __init__(self) -> None:
+        self.length: object = 0
+        self.carried: list[Node] = []  # parameters of the body, and the operands that they stand for
+        self.first: list[Node] = []
+        self.slices: list[Node] = []
+        self.scanned: list[Node] = []
+        self.shared: list[Node] = []
+        self.outer: list[Node] = []
+        self.next: list[Node] = []  # outputs of the body: what is carried on, and what is stacked
+        self.yields: list[Node] = []
+        self.numbers: list[int] = []  # which result of the first scan each carried value is
+        self.fixed: dict[int, Node] = {}  # results that are known without running
+
+    @staticmethod
+    def of_scan(node: Node) -> Loop:
+        op = node.op
+        assert isinstance(op, Scan) and op.body is not None
+        loop = Loop()
+        loop.length = op.length
+        inside, given = op.parts(op.body.inputs), op.parts(node.inputs)
+        loop.carried, loop.slices, loop.shared = (list(part) for part in inside)
+        loop.first, loop.scanned, loop.outer = (list(part) for part in given)
+        outputs = list(op.body.outputs.values())
+        loop.next, loop.yields = outputs[: op.carries], outputs[op.carries :]
+        loop.numbers = list(range(op.carries))
+        return loop
+
+    def nodes(self) -> list[Node]:
+        return list(Graph("", (), {str(n): node for n, node in enumerate(self.next + self.yields)}).nodes())
+
+    def replace(self, new: dict[Node, Node]) -> None:
+        count = len(self.next)
+        outputs = substituted(self.next + self.yields, new)
+        self.next, self.yields = outputs[:count], outputs[count:]
+
+    def scan_results(self, old: Node) -> tuple[Node, ...]:
+        op = old.op
+        assert isinstance(op, Scan) and op.body is not None
+        known = [None if i in self.fixed else i for i in range(len(old.results))]
+        outputs = {f"y{n}": node for n, node in enumerate(self.next + self.yields)}
+        if not outputs:
+            return tuple(self.fixed[i] for i in range(len(old.results)))
+        body = Graph(op.body.name, (*self.carried, *self.slices, *self.shared), outputs)
+        new = replace(op, body=body, carries=len(self.carried), scanned=len(self.slices))
+        made = results(Node.of(new, *self.first, *self.scanned, *self.outer, origin=old.origin))
+        places = {number: place for place, number in enumerate([*self.numbers, *range(op.carries, len(old.results))])}
+        return tuple(self.fixed[n] if i is None else made[places[i]] for n, i in enumerate(known))
+
+
+def substituted(outputs: Sequence[Node], new: dict[Node, Node]) -> list[Node]:
+    """Expressions with some nodes replaced."""
+    graph = Graph("", (), {str(n): node for n, node in enumerate(outputs)})
+    return list(rebuild(graph, lambda old, node: new.get(old, node)).outputs.values())
+
+
+def movable(nodes: Sequence[Node], outputs: Sequence[Node], shared: dict[Node, Node]) -> dict[Node, Node]:
+    """The largest expressions over shared values that are worth moving, and what they are outside."""
+    there: dict[Node, Node] = {}
+    weight: dict[Node, bool] = {}  # whether something is computed in it, from something shared
+    for node in nodes:
+        if node in shared:
+            there[node], weight[node] = shared[node], False
+        elif isinstance(node.op, Const | Iota):
+            there[node], weight[node] = node, False
+        elif node.inputs and not isinstance(node.op, (*FIXED, Composite)) and all(i in there for i in node.inputs):
+            if len(node.results) > 1:
+                continue
+            there[node] = replace(node, inputs=tuple(there[i] for i in node.inputs))
+            weight[node] = not isinstance(node.op, FREE) or any(weight[i] for i in node.inputs)
+    needed: set[Node] = {node for node in outputs if node in there}
+    for node in reversed(nodes):
+        if node not in there or (node in needed and isinstance(node.op, Broadcast)):
+            needed.update(i for i in node.inputs if i in there)
+    return {n: there[n] for n in nodes if n in needed and weight.get(n) and not isinstance(n.op, Broadcast)}
+
+
+def outside(node: Node, shared: dict[Node, Node]) -> Node | None:
+    """The value of an operand that all steps share."""
+    chain: list[Node] = []
+    while node not in shared:
+        if not isinstance(node.op, Reshape | Transpose | Cast):
+            return None
+        chain.append(node)
+        (node,) = node.inputs
+    value = shared[node]
+    for view in reversed(chain):
+        value = replace(view, inputs=(value,))
+    return value
+
+
+def stacked(node: Node, sliced: dict[Node, Node]) -> Node | None:
+    """The values of an operand in all steps at once, along a new axis 0."""
+    chain: list[Node] = []
+    while node not in sliced:
+        if not isinstance(node.op, Reshape | Transpose | Cast):
+            return None
+        chain.append(node)
+        (node,) = node.inputs
+    value = sliced[node]
+    for view in reversed(chain):
+        op = view.op
+        if isinstance(op, Reshape):
+            op = Reshape((value.shape[0], *op.shape))
+        elif isinstance(op, Transpose):
+            op = Transpose((0, *(a + 1 for a in op.perm)))
+        value = Node.of(op, value, origin=view.origin)
+    return value
+
+
+def product(node: Node, sides: Sequence[tuple[Node | None, Node | None]]) -> Node | None:
+    """The products of all steps along axis 0, where one operand is sliced and the other shared."""
+    op = node.op
+    assert isinstance(op, Dot)
+    (left, left_shared), (right, right_shared) = sides
+    if left is not None and right_shared is not None:
+        moved = replace(op, contract_lhs=tuple(a + 1 for a in op.contract_lhs))
+        return Node.of(moved, left, right_shared, origin=node.origin)
+    if right is None or left_shared is None:
+        return None
+    moved = replace(op, contract_rhs=tuple(a + 1 for a in op.contract_rhs))
+    whole = Node.of(moved, left_shared, right, origin=node.origin)
+    free = left_shared.type.rank - len(op.contract_lhs)
+    order = (free, *range(free), *range(free + 1, whole.type.rank))
+    return Node.of(Transpose(order), whole, origin=node.origin)
