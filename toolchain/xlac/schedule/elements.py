@@ -129,8 +129,8 @@ class Elements:
     def at(self, node: Node, index: Index) -> Expr:
         """Elements of a node at an index."""
         if self._depth:
-            return self._value(node, _plain(index))
-        wanted = [(node, _plain(index))]
+            return self._value(node, plain(index))
+        wanted = [(node, plain(index))]
         while True:
             try:
                 value = self._value(*wanted[-1])
@@ -168,7 +168,7 @@ class Elements:
             self.bind(node, self.parameter(node))
             return self._reads[node](index)
         assert isinstance(node.op, Elementwise), f"{node.op.mnemonic} was not bound by its schedule"
-        operands = (Operand(i.type, lambda at, i=i: self._value(i, _plain(at))) for i in node.inputs)  # type: ignore[misc]
+        operands = (Operand(i.type, lambda at, i=i: self._value(i, plain(at))) for i in node.inputs)  # type: ignore[misc]
         return node.op.element(index, node.type, *operands)
 
     def _scopes(self) -> list[dict[Key, Expr]]:
@@ -197,7 +197,7 @@ class Elements:
         """Writes elements of an output to its parameter (row-major), rounding halves."""
         value = self.at(node, index) if value is None else value
         shape = static(node.shape)
-        where = linear(_plain(index), row_major(shape), shape)
+        where = linear(plain(index), row_major(shape), shape)
         self.store_to(self.parameter(node), where, value, streaming=streaming)
 
     def store_to(self, buffer: Buffer, where: Expr, value: Expr, *, streaming: bool = False) -> None:
@@ -271,7 +271,7 @@ def _size(node: Node) -> int:
     return count
 
 
-def _plain(index: Index) -> Index:
+def plain(index: Index) -> Index:
     """An index whose entries that do not vary over the lanes are scalars."""
     return tuple(_scalar(e) for e in index)
 

@@ -25,7 +25,7 @@ from xlac.ops.reduction import Reduce
 from xlac.schedule import cost
 from xlac.schedule.access import Run, Survey, Surveyor, contiguous, expand, runs
 from xlac.schedule.accumulate import Accumulator
-from xlac.schedule.elements import Elements, is_immediate, linear, row_major
+from xlac.schedule.elements import Elements, is_immediate, linear, plain, row_major
 from xlac.schedule.group import Group, Scheduled
 from xlac.schedule.nest import (
     CHUNKS,
@@ -227,7 +227,7 @@ class Rows:
     def _key(self, index: Index) -> Index:
         """The entries of an index of the space that tell results apart."""
         kept = (a for a in range(len(index)) if a not in self.space.reduced and self.space.shape[a] != 1)
-        return tuple(index[a] for a in kept)
+        return plain(tuple(index[a] for a in kept))
 
     def _deliver(self, reduction: Node, index: Index, values: Sequence[Expr]) -> None:
         for number, standing in self._standing(reduction):
