@@ -115,6 +115,12 @@ def names(op: type[Op]) -> tuple[str, ...]:
     return tuple(field.alias or "" for field in adapter(op).model_fields.values())
 
 
+@cache
+def flags(op: type[Op]) -> frozenset[str]:
+    """The attributes that are true or false."""
+    return frozenset(field.alias or "" for field in adapter(op).model_fields.values() if field.annotation is bool)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wrong:
     """An attribute that does not fit: its name, where inside it, and why."""

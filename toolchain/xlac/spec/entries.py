@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from xlac.ir.graph import Node
-from xlac.spec import arithmetic, schema
+from xlac.ir.op import Op
+from xlac.spec import arithmetic, attributes, schema
 from xlac.spec.context import Context, NodeSpans
 from xlac.spec.document import BROKEN, Entry
 from xlac.spec.evaluate import as_node, expression
@@ -14,6 +15,7 @@ from xlac.spec.operations import LITERALS, Operand, apply, fields, find, operand
 from xlac.spec.references import reads, split_names
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.scope import Bundle, Copies, Scope, Value, in_order
+from xlac_sdk.source import Origin
 
 
 def entries_at(section: Mapping[str, Any], place: Place) -> dict[str, Entry[Any]]:
@@ -82,7 +84,10 @@ def bind(scope: Scope, names: tuple[str, ...], value: Value, place: Place) -> No
     if len(results) != len(names):
         got = "one result" if len(results) == 1 else f"{len(results)} results"
         raise Fault("XL2012", f"{len(names)} names for {got}", place.key)
-    scope.values.update(zip(names, results, strict=True))
+    for name, result in zip(names, results, strict=True):
+        if isinstance(result, Node) and result.op.mnemonic == "pick":  # made for this entry, and nothing has seen it yet
+            object.__setattr__(result, "origin", Origin(scope.path(name), place.key))
+        scope.values[name] = result
 
 
 def make(context: Context, scope: Scope, key: str, spec: Any, place: Place) -> Value:
@@ -162,14 +167,15 @@ def operation(context: Context, scope: Scope, spec: schema.OpNode, path: str, pl
     for key, value in spec.attributes.items():
         at = place.at(key)
         try:
-            from xlac.ir.op import Op
-
-            if key in allowed or op.parameters is Op.parameters or not isinstance(value, str):
+            if key in allowed or op.parameters is Op.parameters or not isinstance(value, str) or value.startswith("$"):
                 given[key] = arithmetic.value(value, scope.constants, at)
             else:
                 found = expression(context, scope, value, f"{path}.{key}", at)
                 learned[key] = as_node(context, found, value, f"{path}.{key}", at)
         except Fault as fault:
+            if key in attributes.flags(op) and fault.diagnostic.code == "XL2002":
+                given[key] = value  # an attribute after all, and of the wrong kind
+                continue
             poisoned = True
             if fault.diagnostic.code == "XL2002" and "." not in str(value):
                 context.report.add("XL2005", f"unknown key {key!r} for {name}", at.key, nearest(key, [*sorted(allowed), "in"]))

@@ -181,7 +181,7 @@ class Evaluator:
             key = keyword.arg or ""
             if key in given or key in named:
                 raise self.fault(keyword, "XL2005", f"{key!r} of {name} is given twice")
-            if key in fields:
+            if key in fields and not (op.parameters is not Op.parameters and self.is_value(keyword.value)):
                 given[key], where[key] = self.attribute(keyword.value), keyword.value
             elif key in slots:
                 named[key] = keyword.value

@@ -61,6 +61,8 @@ class _Writer:
     def __init__(self, model: Model) -> None:
         self.names: dict[Node, str] = {}
         self.taken: set[str] = set()
+        self.roots: dict[Node, Node] = {}  # input of a body -> what it stands for, outermost
+        self.made = self._made(model.graph)
         for node in _everything(model.graph):
             if isinstance(node.op, Param) and (node in model.graph.inputs or node.op.kind == "weight"):
                 self.names[node] = node.op.name
@@ -81,62 +83,73 @@ class _Writer:
         self.names.update(known)
         order = list(graph.nodes())
         last = {node.name: node for node in order if not isinstance(node.op, Pick)}
-        given = self._learned(order, prefix)
         lines: list[str] = []
         results: dict[Node, dict[int, Node]] = {}
         for node in order:
             if isinstance(node.op, Pick):
                 results.setdefault(node.inputs[0], {})[node.op.index] = node
         for node in order:
-            if node in self.names or isinstance(node.op, Pick) or node in given:
+            if node in self.names or isinstance(node.op, Pick) or node in self.made:
                 continue
             if isinstance(node.op, Param):
                 raise _cannot("reads a value from around its body", node)
             local = node.name.removeprefix(prefix) if node.name.startswith(prefix) else node.name
             if len(node.results) > 1:
-                base = self.fresh(local + "~all" if prefix + local in self.taken else local)
+                base = self.fresh(local) if node.op.bodies() else local
                 picks = results.get(node, {})
-                names = [f"{base}~{i}" for i in range(len(node.results))]
-                self.taken.update(names)
+                names = [self._pick_name(picks.get(i), base, i, prefix) for i in range(len(node.results))]
                 self.names.update({pick: self._result(node, base, i, names) for i, pick in picks.items()})
                 key = base if node.op.bodies() else ", ".join(names)
             else:
                 wanted = local if last.get(node.name) is node else f"{local}~"
                 key = self.fresh(wanted)
                 self.names[node] = key
-            lines += self.entry(node, key, indent, given, prefix)
+            lines += self.entry(node, key, indent)
         weights = [f"{indent}{scalar(n.name)}: {{op: weight, type: {scalar(type_text(n.type))}}}" for n in order
-                   if isinstance(n.op, Param) and n.op.kind == "weight" and n not in given]  # fmt: skip
+                   if isinstance(n.op, Param) and n.op.kind == "weight" and n not in self.made]  # fmt: skip
         return weights + lines
+
+    def _pick_name(self, pick: Node | None, base: str, index: int, prefix: str) -> str:
+        """The user's name of a result, where there is one."""
+        own = pick.name.removeprefix(prefix) if pick is not None else ""
+        return self.fresh(own if own and own not in self.taken else f"{base}~{index}")
 
     def _result(self, node: Node, base: str, index: int, names: list[str]) -> str:
         if isinstance(node.op, Scan):
             return f"{base}.c{index}" if index < node.op.carries else f"{base}.y{index - node.op.carries}"
         if isinstance(node.op, While):
-            return f"{base}.c{index}"
+            assert isinstance(node.op.body, Graph)
+            captured = node.op.body.inputs[index] in _captures(node)
+            return self.names[node.inputs[index]] if captured else f"{base}.c{index}"
         if isinstance(node.op, Cond):
             return f"{base}.y{index}"
         return names[index]
 
-    def _learned(self, order: Iterable[Node], prefix: str) -> set[Node]:
+    def root(self, node: Node) -> Node:
+        """What a value is outside of every body."""
+        while node in self.roots:
+            node = self.roots[node]
+        return node
+
+    def _made(self, graph: Graph) -> set[Node]:
         """Weights that their only user makes itself when it is loaded again, under the same name."""
-        nodes = list(order)
-        users: dict[Node, list[Node]] = {}
+        nodes = list(_everything(graph))
         for node in nodes:
-            for i in dict.fromkeys(node.inputs):
-                users.setdefault(i, []).append(node)
+            for inner, outer in _captures(node).items():
+                self.roots[inner] = outer
+        uses: dict[Node, int] = {}
+        for node in nodes:
+            for given in {i for i in node.inputs if not (node.op.bodies() and i in _captures(node).values())}:
+                uses[self.root(given)] = uses.get(self.root(given), 0) + 1
         found: set[Node] = set()
-        names: dict[str, Node] = {}
         for node in nodes:
             if type(node.op).parameters is Op.parameters:
                 continue
-            wanted = self._parameters(node)
-            if names.setdefault(node.name, node) is not node:
-                continue
-            for name, given in wanted.items():
-                made = isinstance(given.op, Param) and given.op.kind == "weight" and given.op.name == f"{node.name}.{name}"
-                if made and users[given] == [node]:
-                    found.add(given)
+            for name, given in self._parameters(node).items():
+                weight = self.root(given)
+                named = isinstance(weight.op, Param) and weight.op.kind == "weight" and weight.op.name == f"{node.name}.{name}"
+                if named and uses[weight] == 1:
+                    found.add(weight)
         return found
 
     def _parameters(self, node: Node) -> dict[str, Node]:
@@ -152,7 +165,7 @@ class _Writer:
 
     # ---- entries -----------------------------------------------------------------------------
 
-    def entry(self, node: Node, key: str, indent: str, given: set[Node], prefix: str) -> list[str]:
+    def entry(self, node: Node, key: str, indent: str) -> list[str]:
         shown = ", ".join(map(str, node.results))
         head = f"{indent}{scalar(key)}:"
         op = node.op
@@ -177,7 +190,7 @@ class _Writer:
         if inputs:
             items["in"] = inputs[0] if len(inputs) == 1 else inputs
         items.update(_attributes(node))
-        items.update({name: self.names[value] for name, value in learned.items() if value not in given})
+        items.update({name: self.names[value] for name, value in learned.items() if self.root(value) not in self.made})
         return [f"{head} {flow(items)}  # {shown}"]
 
     def _body(self, graph: Graph, params: Mapping[Node, str], indent: str, prefix: str) -> tuple[list[str], list[str]]:
@@ -205,13 +218,15 @@ class _Writer:
     def loop(self, node: Node, op: While, head: str, indent: str) -> list[str]:
         assert isinstance(op.cond, Graph) and isinstance(op.body, Graph)
         outer = [self.names[i] for i in node.inputs]
-        test = self._branch(op.cond, [f"c{i}" for i in range(len(outer))], indent + "    ", ["holds"])
-        inner = {p: f"c{i}" for i, p in enumerate(op.body.inputs)}
-        lines, results = self._body(op.body, inner, indent, f"{op.body.name}.")
+        same = _captures(node)
+        given = [outer[i] if p in same else f"c{i}" for i, p in enumerate(op.body.inputs)]
+        test = self._branch(op.cond, given, indent + "    ", ["holds"])
+        lines, results = self._body(op.body, dict(zip(op.body.inputs, given, strict=True)), indent, f"{op.body.name}.")
+        kept = [i for i, p in enumerate(op.body.inputs) if p not in same]
         return [
             f"{head}  # {', '.join(map(str, node.results))}", f"{indent}  while:", *test,
-            f"{indent}  carry: {flow({f'c{i}': name for i, name in enumerate(outer)})}", *lines,
-            f"{indent}  next: {flow({f'c{i}': name for i, name in enumerate(results)})}",
+            f"{indent}  carry: {flow({f'c{i}': outer[i] for i in kept})}", *lines,
+            f"{indent}  next: {flow({f'c{i}': results[i] for i in kept})}",
         ]  # fmt: skip
 
     def cond(self, node: Node, op: Cond, head: str, indent: str) -> list[str]:
@@ -226,6 +241,22 @@ class _Writer:
     def _branch(self, graph: Graph, given: list[str], indent: str, names: list[str]) -> list[str]:
         lines, results = self._body(graph, dict(zip(graph.inputs, given, strict=True)), indent[:-2], f"{graph.name}.")
         return [*lines, f"{indent}outputs: {flow(dict(zip(names, results, strict=True)))}"]
+
+
+def _captures(node: Node) -> dict[Node, Node]:
+    """The inputs of a node's bodies that only pass on what is around them, and what that is."""
+    match node.op:
+        case Scan(body=Graph() as body, carries=carries, scanned=scanned):
+            return dict(zip(body.inputs[carries + scanned :], node.inputs[carries + scanned :], strict=True))
+        case While(cond=Graph() as cond, body=Graph() as body):
+            outputs = list(body.outputs.values())
+            same = [i for i, p in enumerate(body.inputs) if outputs[i] is p]
+            if len(same) == len(outputs):
+                return {}
+            return {graph.inputs[i]: node.inputs[i] for graph in (cond, body) for i in same}
+        case Cond(branches=branches):
+            return {p: outer for b in branches for p, outer in zip(b.inputs, node.inputs[1:], strict=True)}
+    return {}
 
 
 def _everything(graph: Graph) -> Iterable[Node]:

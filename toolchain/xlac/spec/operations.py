@@ -59,7 +59,11 @@ def fields(context: Context, name: str) -> frozenset[str] | None:
     if name in LITERALS:
         return frozenset({"type", "value", "dtype"})
     op = table().get(name)
-    return None if op is None else frozenset(attributes.names(op)) | {*VARIANTS}
+    if op is None:
+        return None
+    if op.parameters is Op.parameters:
+        return frozenset(attributes.names(op))
+    return frozenset(attributes.names(op)) - attributes.flags(op)  # 'bias: b' gives the tensor, 'bias: false' says there is none
 
 
 def operand_names(op: type[Op]) -> list[str]:
