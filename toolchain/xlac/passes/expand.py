@@ -1,4 +1,4 @@
-"""Replaces composites that the target does not claim by their definitions, all the way down to primitives."""
+"""Replaces composites that the target does not claim by their definitions, down to what kernels can compute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from xlac.ir.graph import Graph, Node, map_bodies
-from xlac.ir.op import Composite
+from xlac.ir.op import Composite, Elementwise, Op
 from xlac.ops.control import Pick
 from xlac.passes.context import Context
 from xlac.passes.trace import Trace
@@ -35,7 +35,8 @@ class Expander:
         op = node.op
         if isinstance(op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][op.index]
-        if isinstance(op, Composite) and op.mnemonic not in self.claims:
+        if is_expanded(op) and op.mnemonic not in self.claims:
+            assert isinstance(op, Composite)
             found = self.expand(node, op)
             if len(found) == 1:
                 return found[0]
@@ -54,6 +55,11 @@ class Expander:
         for root, given in zip(roots, node.results, strict=True):
             assert new[root].types == given, f"{op.mnemonic} expands to {new[root].types}, not {given}"
         return tuple(new[root] for root in roots)
+
+
+def is_expanded(op: Op) -> bool:
+    """Composites whose elements kernels can compute (tanh) stay; the SDK expands what a target cannot do."""
+    return isinstance(op, Composite) and not isinstance(op, Elementwise)
 
 
 def until(roots: tuple[Node, ...], given: Collection[Node]) -> Iterator[Node]:

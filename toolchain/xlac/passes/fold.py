@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.interpret import evaluate
-from xlac.ir.op import Array, Composite, frozen_array
+from xlac.ir.op import Array, frozen_array
 from xlac.ir.types import Type
 from xlac.ops import control, effect
 from xlac.ops.leaf import Const, Iota, Param, RngBits
 from xlac.ops.view import Broadcast
 from xlac.passes.context import Context
+from xlac.passes.expand import is_expanded
 from xlac.passes.rewriter import everywhere, rebuild
 from xlac.passes.trace import Trace
 
@@ -21,7 +22,7 @@ SMALL = 4096  # bytes: a constant of up to so many may be made from nothing
 WORK = 4 << 20  # bytes: larger intermediate values are not computed at compile time
 
 OPAQUE = (
-    Composite, control.While, control.Scan, control.Cond, control.Call, control.Pick, effect.CustomCall, effect.Barrier, RngBits,
+    control.While, control.Scan, control.Cond, control.Call, control.Pick, effect.CustomCall, effect.Barrier, RngBits,
 )  # fmt: skip
 
 
@@ -57,7 +58,7 @@ class Folder:
         elif isinstance(op, Param) and op.kind == "weight":
             self.sources[node] = node.type.nbytes
             self.weighted.add(node)
-        elif node.inputs and not isinstance(op, OPAQUE) and all(i in self.sources for i in node.inputs):
+        elif node.inputs and not isinstance(op, OPAQUE) and not is_expanded(op) and all(i in self.sources for i in node.inputs):
             if not isinstance(node.types, Type) or not all(isinstance(size, int) for size in node.shape):
                 return
             sources = sum(self.sources[i] for i in dict.fromkeys(node.inputs))

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Composite
 from xlac.ops import control, effect
 from xlac.ops.contraction import Dot
 from xlac.ops.control import Pick, Scan, While
@@ -21,6 +20,7 @@ from xlac.ops.scalar import Cast
 from xlac.ops.values import results
 from xlac.ops.view import Broadcast, Reshape, Transpose
 from xlac.passes.context import Context
+from xlac.passes.expand import is_expanded
 from xlac.passes.rewriter import everywhere, rebuild
 from xlac.passes.trace import Trace
 
@@ -210,7 +210,7 @@ def movable(nodes: Sequence[Node], outputs: Sequence[Node], shared: dict[Node, N
             there[node], weight[node] = shared[node], False
         elif isinstance(node.op, Const | Iota):
             there[node], weight[node] = node, False
-        elif node.inputs and not isinstance(node.op, (*FIXED, Composite)) and all(i in there for i in node.inputs):
+        elif node.inputs and not isinstance(node.op, FIXED) and not is_expanded(node.op) and all(i in there for i in node.inputs):
             if len(node.results) > 1:
                 continue
             there[node] = replace(node, inputs=tuple(there[i] for i in node.inputs))

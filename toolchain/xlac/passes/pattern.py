@@ -16,6 +16,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, Op
 from xlac.ops.checks import names
 from xlac.ops.leaf import Const
+from xlac.ops.native import Abs, Ceil, Neg, Not, Rsqrt, Sigmoid
 from xlac.ops.scalar import (
     Add,
     And,
@@ -132,6 +133,9 @@ class Pattern:
 
     def __pow__(self, other: Pattern | Number) -> Pattern:
         return apply(Pow, self, other)
+
+    def __neg__(self) -> Pattern:
+        return apply(Neg, self)
 
     def __rshift__(self, after: Pattern | Number) -> Equation:
         return Equation(self, lift(after))
@@ -317,6 +321,7 @@ x, y, z, p = (Pattern(name) for name in ("x", "y", "z", "p"))
 c, d = Pattern("c"), Pattern("d")
 exp, log, sqrt, floor, round_ = map(operation, (Exp, Log, Sqrt, Floor, Round))
 max_, min_, select, shl, shr = map(operation, (Max, Min, Select, Shl, Shr))
+abs_, ceil, neg, not_, rsqrt, sigmoid = map(operation, (Abs, Ceil, Neg, Not, Rsqrt, Sigmoid))
 and_, or_, xor = map(operation, (And, Or, Xor))  # functions: & | ^ bind less than >>
 
 _SIGNS: dict[type[Op], str] = {

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Composite
+from xlac.ir.op import Composite, Elementwise
 from xlac.ops import control, index, leaf, view
 from xlac.ops.reduction import Reduce, Window
 from xlac.schedule import cost
@@ -117,7 +117,7 @@ class _Fusion:
         self._weigh(node)
 
     def _kind(self, node: Node) -> Kind | None:
-        if isinstance(node.op, Composite):
+        if isinstance(node.op, Composite) and not isinstance(node.op, Elementwise):
             return Kind.CLAIMED
         return HEROES.get(node.op.mnemonic)
 

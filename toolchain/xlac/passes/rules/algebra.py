@@ -14,10 +14,12 @@ import numpy as np
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import numeric
-from xlac.ops.checks import FLOATS, INTEGERS
+from xlac.ops.checks import FLOATS, INTEGERS, SIGNED
 from xlac.passes.pattern import (
+    abs_,
     and_,
     c,
+    ceil,
     computed,
     constant,
     d,
@@ -26,8 +28,11 @@ from xlac.passes.pattern import (
     log,
     max_,
     min_,
+    neg,
     round_,
+    rsqrt,
     shr,
+    sigmoid,
     sqrt,
     x,
     y,
@@ -80,10 +85,6 @@ def varies(found: Found) -> bool:
     return constant(found["x"]) is None
 
 
-def scales_by_sign(found: Found) -> bool:
-    return value(found) == -1
-
-
 NEUTRAL = (
     (x + 0 >> x).on(INTEGERS),
     (x + -0.0 >> x).on(FLOATS),
@@ -104,23 +105,28 @@ NEUTRAL = (
 )
 
 SIGNS = (
-    (0 - (0 - x) >> x).on(INTEGERS),
-    (-0.0 - (-0.0 - x) >> x).on(FLOATS),
-    (x + (0 - y) >> x - y).on(INTEGERS),
-    ((0 - x) + y >> y - x).on(INTEGERS),
-    (x - (0 - y) >> x + y).on(INTEGERS),
-    (x + (-0.0 - y) >> x - y).on(FLOATS),
-    ((-0.0 - x) + y >> y - x).on(FLOATS),
-    (x - (-0.0 - y) >> x + y).on(FLOATS),
-    (x + y * -1 >> x - y).on(NUMBERS),
-    (x * -1 + y >> y - x).on(NUMBERS),
-    (x - y * -1 >> x + y).on(NUMBERS),
-    (x / -1 >> x * -1).on(FLOATS),
-    ((x * c) * d >> x * (c * d)).on(FLOATS).when(scales_by_sign),
-    ((x * -1) * (y * -1) >> x * y).on(NUMBERS),
-    ((x * -1) / (y * -1) >> x / y).on(FLOATS),
-    (x - c >> x + (-0.0 - c)).on(FLOATS),
-    (x - c >> x + (0 - c)).on(INTEGERS),
+    (0 - x >> -x).on(INTEGERS),
+    (-0.0 - x >> -x).on(FLOATS),
+    (x * -1 >> -x).on(NUMBERS),
+    (x / -1 >> -x).on(SIGNED),
+    (neg(-x) >> x).on(NUMBERS),
+    (x + -y >> x - y).on(NUMBERS),
+    (-x + y >> y - x).on(NUMBERS),
+    (x - -y >> x + y).on(NUMBERS),
+    (-x * c >> x * -c).on(NUMBERS),
+    (-(x * c) >> x * -c).on(NUMBERS).if_single(),
+    (-x / c >> x / -c).on(FLOATS),
+    (-x * -y >> x * y).on(NUMBERS),
+    (-x / -y >> x / y).on(FLOATS),
+    (-(x - y) >> y - x).on(INTEGERS).if_single(),
+    (x - c >> x + -c).on(NUMBERS),
+    (max_(x, -x) >> abs_(x)).on(SIGNED),
+    (max_(-x, x) >> abs_(x)).on(SIGNED),
+    (abs_(-x) >> abs_(x)).on(SIGNED),
+    (abs_(abs_(x)) >> abs_(x)).on(SIGNED),
+    (abs_(x) * abs_(x) >> x * x).on(SIGNED),
+    -floor(-x) >> ceil(x),
+    -ceil(-x) >> floor(x),
 )
 
 STRENGTH = (
@@ -132,7 +138,10 @@ STRENGTH = (
     (x**3 >> x * x * x).on(FULL | INTEGERS).within(2),
     (x**-1 >> 1 / x).on(FLOATS).within(1),
     (x**0.5 >> sqrt(x)).on(FLOATS).fast(),
-    (x**-0.5 >> 1 / sqrt(x)).on(FLOATS).fast(),
+    (x**-0.5 >> rsqrt(x)).on(FLOATS).fast(),
+    (1 / sqrt(x) >> rsqrt(x)).on(FULL).within(1),
+    (x / sqrt(y) >> x * rsqrt(y)).on(FLOATS).fast(),
+    (1 / (exp(-x) + 1) >> sigmoid(x)).fast(),
 )
 
 ORDER = (

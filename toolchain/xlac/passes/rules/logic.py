@@ -20,6 +20,7 @@ from xlac.passes.pattern import (
     d,
     max_,
     min_,
+    not_,
     or_,
     p,
     rule,
@@ -60,6 +61,9 @@ BITWISE = (
     (and_(and_(x, c), d) >> and_(x, and_(c, d))).on(BITS),
     (or_(or_(x, c), d) >> or_(x, or_(c, d))).on(BITS),
     (xor(xor(x, c), d) >> xor(x, xor(c, d))).on(BITS),
+    (xor(x, -1) >> not_(x)).on(INTEGERS),
+    (xor(x, True) >> not_(x)).on(BOOL),
+    (not_(not_(x)) >> x).on(BITS),
     (shl(x, 0) >> x).on(INTEGERS),
     (shr(x, 0) >> x).on(INTEGERS),
 )
@@ -72,10 +76,10 @@ COMPARISONS = (
     *((compare(a, x, x) >> False).on(NUMBERS) for a in ("lt", "gt")),
     (compare("ne", x, False) >> x).on(BOOL),
     (compare("eq", x, True) >> x).on(BOOL),
-    (compare("eq", x, False) >> xor(x, True)).on(BOOL),
-    (compare("ne", x, True) >> xor(x, True)).on(BOOL),
-    *((xor(compare(a, x, y), True) >> compare(OPPOSITE[a], x, y)).on(NUMBERS) for a in ("eq", "ne")),
-    *((xor(compare(a, x, y), True) >> compare(OPPOSITE[a], x, y)).on(INTEGERS) for a in ("lt", "le", "gt", "ge")),
+    (compare("eq", x, False) >> not_(x)).on(BOOL),
+    (compare("ne", x, True) >> not_(x)).on(BOOL),
+    *((not_(compare(a, x, y)) >> compare(OPPOSITE[a], x, y)).on(NUMBERS) for a in ("eq", "ne")),
+    *((not_(compare(a, x, y)) >> compare(OPPOSITE[a], x, y)).on(INTEGERS) for a in ("lt", "le", "gt", "ge")),
 )
 
 SELECTIONS = (
@@ -83,8 +87,8 @@ SELECTIONS = (
     select(False, x, y) >> y,
     select(p, x, x) >> x,
     (select(x, True, False) >> x).on(BOOL),
-    (select(x, False, True) >> xor(x, True)).on(BOOL),
-    select(xor(p, True), x, y) >> select(p, y, x),
+    (select(x, False, True) >> not_(x)).on(BOOL),
+    select(not_(p), x, y) >> select(p, y, x),
     select(p, select(p, x, y), z) >> select(p, x, z),
     select(p, x, select(p, y, z)) >> select(p, x, z),
     (select(compare("lt", x, y), y, x) >> max_(x, y)).on(INTEGERS),
