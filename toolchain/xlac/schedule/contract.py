@@ -16,24 +16,26 @@ from xlac_sdk.target import Target
 
 
 def launches(
-    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View | None = None
+    group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View
 ) -> list[Launching]:
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand came from."""
-    if c.columns.extent == 1 and c.row_count == c.rows[1].extent > 1 and (right is None or right.compute is None):
+    if c.columns.extent == 1 and c.row_count == c.rows[1].extent > 1 and right.compute is None and len(c.inner) == 1:
         c = c.swapped()
     rows = (c.rows[0].extent, c.rows[1].extent)
     tile = tiles.choose(target, c.accumulate, rows, c.columns.extent)
     panels, before = _right(group, target, name, c, tile, right)
+    if panels.packed:
+        c, panels = panels.merged(c)
     elements = Elements(Builder(), group, target)
     OuterProduct(elements, after, c, tile, panels, target).write()
     return [*before, elements.launch(name, cost.work(group))]
 
 
 def _right(
-    group: Group, target: Target, name: str, c: Contraction, tile: Tile, view: View | None
+    group: Group, target: Target, name: str, c: Contraction, tile: Tile, view: View
 ) -> tuple[Panels, list[Launching]]:
     """The right operand as the micro-kernel will read it, and what has to run before."""
-    computed = view is not None and view.compute is not None
+    computed = view.compute is not None
     whole = c.columns.extent % tile.lanes == 0 or target.masked or tile.lanes == 1
     readable = c.columns.right == 1 and whole and not computed
     reuse = -(-c.rows[0].extent // tile.rows[0]) * -(-c.rows[1].extent // tile.rows[1])
@@ -41,8 +43,7 @@ def _right(
     if c.right.constant:
         if readable and (target.size or packing.is_packed_already(c, tile)):
             return packing.direct(c), []
-        before = view.compute if view is not None and computed else None
-        return packing.constant(c, tile, dtype, before, view.key if view is not None else ""), []
+        return packing.constant(c, tile, dtype, view.compute, view.key), []
     near = c.depth * c.columns.extent * c.right.dtype.nbytes <= target.l1_bytes // 2
     if readable and (target.size or reuse <= 2 or near):
         return packing.direct(c), []

@@ -9,13 +9,13 @@ compiling; anything else by a kernel of its own, when it will be read often enou
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from xlac.ir.op import Array
-from xlac.schedule.contraction import Axis, Contraction, Source, offset, unravel, zero
+from xlac.schedule.contraction import Axis, Contraction, Source, merge, offset, unravel, zero
 from xlac.schedule.elements import Elements, row_major
 from xlac.schedule.group import Group, Launching, Packed, Scratch
 from xlac.schedule.nest import CHUNKS, SERIAL_WORK, THREAD_WORK
@@ -51,9 +51,11 @@ class Panels:
             return tuple(a.right for a in self.inner)
         return tuple(s * width for s in row_major([a.extent for a in self.inner]))
 
-    @property
-    def align(self) -> bool:
-        return self.packed
+    def merged(self, c: Contraction) -> tuple[Contraction, Panels]:
+        """Both with summed axes merged where the left operand allows: packed panels always do."""
+        steps = row_major([a.extent for a in c.inner])
+        inner = merge([Axis(a.extent, a.left, s) for a, s in zip(c.inner, steps, strict=True)]) or (Axis(c.depth),)
+        return replace(c, inner=inner), replace(self, inner=inner)
 
 
 def direct(c: Contraction) -> Panels:

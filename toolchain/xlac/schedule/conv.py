@@ -1,0 +1,139 @@
+"""Convolutions as contractions over a sliding window: the rows are pixels, the columns output channels.
+
+The window is nothing but summed axes whose strides in x are those of its pixels, so no patches are ever copied.
+x may lie in any layout; only where the window leaves it, or where it is spread, is it copied with its padding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from xlac.ir.dims import static
+from xlac.ir.graph import Node
+from xlac.ir.op import frozen_array
+from xlac.ops import leaf, view
+from xlac.ops.contraction import Conv
+from xlac.schedule import contract, depthwise, epilogue, operands
+from xlac.schedule.arrange import Run, arranged, runs
+from xlac.schedule.contraction import Axis, Contraction, Source
+from xlac.schedule.epilogue import Epilogue
+from xlac.schedule.group import Group, Kind, Launching, Scheduled
+from xlac.schedule.operands import View
+from xlac_sdk.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A convolution's sizes and strides by letter."""
+
+    op: Conv
+    x: dict[str, int]  # element strides of x, padded where needed
+    kernel: dict[str, int]
+    taps: dict[str, int]  # extents of the kernel
+    result: dict[str, int]  # extents of the result
+    offset: int  # of the window's first place in x
+
+    @property
+    def groups(self) -> int:
+        return self.op.feature_groups * self.op.batch_groups
+
+    @property
+    def depthwise(self) -> bool:
+        """One input and one output channel a group, channels next to each other in x and the result."""
+        channels = self.result["C"]
+        dense = self.x["C"] == 1 and self.op.layout[2][-1] == "C"
+        return self.op.feature_groups == channels > 1 and self.taps["I"] == 1 and dense
+
+    def moves(self, letter: str) -> int:
+        """How far a step of the result moves in x along a spatial axis."""
+        return self.x[letter] * self.op.strides[self.op.spatial.index(letter)]
+
+    def reaches(self, letter: str) -> int:
+        """How far a step of the kernel moves in x along a spatial axis."""
+        return self.x[letter] * self.op.rhs_dilation[self.op.spatial.index(letter)]
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """Launches for a convolution with what follows it: the padded copy and packed weights, if any, then the sums."""
+    hero = group.hero
+    after = epilogue.of(group, hero)
+    if after is None:
+        return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
+    x, shape, launches = _input(group, target, name)
+    kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
+    if kernel is None:
+        kernel, made = operands.materialize(hero.inputs[1], group, target, f"{name}_kernel")
+        launches += made
+    geometry = _geometry(hero, x, kernel)
+    left = Source(x.value, hero.inputs[0].type.dtype, geometry.offset)
+    right = Source(kernel.value, hero.inputs[1].type.dtype, kernel.offset)
+    if geometry.depthwise and not target.size:
+        launches += depthwise.launches(group, target, name, after, geometry, left, right, kernel)
+    else:
+        c = canonical(hero, after, geometry, left, right)
+        launches += contract.launches(group, target, name, c, after, kernel)
+    used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
+    return Scheduled(tuple(launches), epilogue.in_place(after, used))
+
+
+def _geometry(hero: Node, x: View, kernel: View) -> Geometry:
+    op = hero.op
+    assert isinstance(op, Conv)
+    return Geometry(
+        op, dict(zip(op.layout[0], x.strides, strict=True)), dict(zip(op.layout[1], kernel.strides, strict=True)),
+        dict(zip(op.layout[1], static(hero.inputs[1].shape), strict=True)),
+        dict(zip(op.layout[2], static(hero.shape), strict=True)), x.offset,
+    )  # fmt: skip
+
+
+def canonical(hero: Node, after: Epilogue, g: Geometry, left: Source, right: Source) -> Contraction:
+    """The convolution with its axes sorted into outer, rows, columns and inner."""
+    letters = g.op.layout[2]
+    per_group = g.result["C"] // g.groups
+    axes = []
+    for letter in letters:
+        step = g.x["N"] if letter == "N" else g.moves(letter) if letter != "C" else 0
+        axes.append(Axis(g.result[letter], step))
+    channel = letters.index("C")
+    around = [*runs(axes[:channel]), *runs(axes[channel + 1 :], channel + 1)]
+    rows = around[-2:]
+    if g.groups > 1:
+        per_batch = g.x["N"] * g.result["N"] if g.op.batch_groups > 1 else g.x["C"] * g.taps["I"]
+        around.insert(0, Run(Axis(g.groups, per_batch, g.kernel["O"] * per_group), (channel,), per_group))
+    columns = Run(Axis(per_group, 0, g.kernel["O"]), (channel,))
+    summed = [Axis(g.taps[s], g.reaches(s), g.kernel[s]) for s in g.op.spatial]
+    summed.append(Axis(g.taps["I"], g.x["C"], g.kernel["I"]))
+    return arranged(hero, after, around, rows, columns, summed, left, right)
+
+
+# ---- the input, padded where it must be ----------------------------------------------------------
+
+
+def _input(group: Group, target: Target, name: str) -> tuple[View, tuple[int, ...], list[Launching]]:
+    """x as the window moves over it, with its shape, and the kernels that copy it, if it needs a copy."""
+    hero, (x, _) = group.hero, group.hero.inputs
+    op = hero.op
+    assert isinstance(op, Conv)
+    letters, shape = op.layout[0], static(x.shape)
+    taps = dict(zip(op.layout[1], static(hero.inputs[1].shape), strict=True))
+    result = dict(zip(op.layout[2], static(hero.shape), strict=True))
+    low, high, gaps = [0] * len(shape), [0] * len(shape), [0] * len(shape)
+    for axis, letter in enumerate(op.spatial):
+        at = letters.index(letter)
+        low[at], gaps[at] = op.low[axis], op.lhs_dilation[axis] - 1
+        spread = shape[at] + max(0, shape[at] - 1) * gaps[at]
+        seen = (result[letter] - 1) * op.strides[axis] + (taps[letter] - 1) * op.rhs_dilation[axis] + 1
+        high[at] = min(op.high[axis], seen - low[at] - spread) if seen > 0 else op.high[axis]
+    inside = all(n <= 0 for n in (*low, *high)) and not any(gaps) and prod(shape) > 0
+    found = operands.resolve(x, group)
+    if inside and found is not None:
+        start = sum(-n * s for n, s in zip(low, found.strides, strict=True))
+        return View(found.value, found.strides, found.offset + start), shape, []
+    zero = Node.of(leaf.Const(value=frozen_array(0, x.type.dtype.numpy)))
+    padded = Node.of(view.Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), x, zero)
+    wide = Group(Kind.ELEMENTWISE, padded, (*group.nodes, padded), (*group.inputs, zero), (padded,), "pads the input")
+    made, launches = operands.materialize(padded, wide, target, f"{name}_pad")
+    return made, static(padded.shape), list(launches)
