@@ -1,0 +1,151 @@
+"""Op cases: every sample of every operation, compiled for a target and compared with the op's NumPy meaning.
+
+The samples of one operation are compiled as one model, which also tests how programs share memory; when that
+fails, each is compiled alone to say which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xlac.compiler import executable, lower
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import OPS, Array, Op, Sample
+from xlac.model import Model
+from xlac.ops.control import Pick
+from xlac.ops.leaf import Param
+from xlac.ops.sampling import draw
+from xlac_sdk.backend import Backend
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import UnsupportedError
+from xlac_sdk.target import Request
+
+# relative and absolute tolerance of a result, by dtype: a few roundings of the type, more where an op sums
+TOLERANCE = {DType.F64: (1e-11, 1e-12), DType.F32: (2e-5, 2e-6), DType.F16: (4e-3, 1e-3), DType.BF16: (3e-2, 8e-3)}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One sample with its input values and what its results must be."""
+
+    name: str
+    op: Op
+    sample: Sample
+    inputs: tuple[Array, ...]
+    expected: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a case: `passed`, `failed` or `unsupported`, and a line about it."""
+
+    case: str
+    status: str
+    detail: str = ""
+
+
+def cases(op: type[Op]) -> Iterator[Case]:
+    """Every sample of an operation with values."""
+    for number, sample in enumerate(op.samples()):
+        made = op(**sample.attributes)
+        types = ", ".join(map(str, sample.inputs))
+        attributes = "".join(f", {k}={v}" for k, v in sample.attributes.items() if not isinstance(v, Graph))
+        inputs = draw(sample)
+        with np.errstate(all="ignore"):
+            result = made.evaluate(*inputs)
+        expected = result if isinstance(result, tuple) else (result,)
+        name = f"{op.mnemonic}-{number}: {op.mnemonic}({types}{attributes}) {'/'.join(sample.draw)}"
+        yield Case(name, made, sample, inputs, tuple(map(np.asarray, expected)))
+
+
+def model_of(chosen: Sequence[Case]) -> tuple[Model, dict[str, Array], dict[str, Array]]:
+    """A model of all the cases, its inputs, and its expected outputs, by name."""
+    params: list[Node] = []
+    given: dict[str, Array] = {}
+    outputs: dict[str, Node] = {}
+    expected: dict[str, Array] = {}
+    for number, case in enumerate(chosen):
+        mine = []
+        for position, (type, array) in enumerate(zip(case.sample.inputs, case.inputs, strict=True)):
+            name = f"in{number}_{position}"
+            mine.append(Node.of(Param(name, type)))
+            given[name] = array
+        node = Node.of(case.op, *mine)
+        params += mine
+        for position, array in enumerate(case.expected):
+            name = f"out{number}_{position}"
+            several = isinstance(node.types, tuple)
+            outputs[name] = Node(Pick(position), (node,), node.results[position]) if several else node
+            expected[name] = array
+    return Model(Graph("conformance", tuple(params), outputs), {}), given, expected
+
+
+def check(op: type[Op], backend: Backend, request: Request | None = None) -> list[Outcome]:
+    """Runs every case of an operation on a target."""
+    target = backend.target(request or Request())
+    found = [c for c in cases(op) if all(t.dtype in target.dtypes for t in c.sample.inputs)]
+    if not found:
+        return []
+    try:
+        together = _run(found, backend, target)
+    except Exception:  # whichever case it was fails again alone, and says so
+        together = None
+    if together is not None and all(o.status == "passed" for o in together):
+        return together
+    outcomes = []
+    for case in found:
+        try:
+            outcomes += _run([case], backend, target)
+        except UnsupportedError as error:
+            outcomes.append(Outcome(case.name, "unsupported", error.diagnostics[0].message))
+        except Exception as error:
+            outcomes.append(Outcome(case.name, "failed", f"{type(error).__name__}: {error}"[:500]))
+    if together is not None and all(o.status == "passed" for o in outcomes):
+        return [*outcomes, *(o for o in together if o.status != "passed")]  # only wrong in company
+    return outcomes
+
+
+def check_all(backend: Backend) -> Iterator[tuple[str, list[Outcome]]]:
+    """Every operation of the table in order, with its outcomes."""
+    for mnemonic in sorted(OPS):
+        yield mnemonic, check(OPS[mnemonic], backend)
+
+
+def _run(chosen: Sequence[Case], backend: Backend, target: Any) -> list[Outcome]:
+    model, given, expected = model_of(chosen)
+    compiled = executable(lower(model, target), backend)
+    found = compiled(**given)
+    results = found if isinstance(found, dict) else {compiled.outputs[0]: found}
+    outcomes = []
+    for number, case in enumerate(chosen):
+        wrong = [
+            difference(np.asarray(results[name]), expected[name])
+            for name in expected
+            if name.startswith(f"out{number}_")
+        ]
+        detail = "; ".join(w for w in wrong if w)
+        outcomes.append(Outcome(case.name, "failed" if detail else "passed", detail))
+    return outcomes
+
+
+def difference(got: Array, want: Array) -> str:
+    """How an array differs from what was expected, beyond the tolerance of its dtype; or nothing."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
+    dtype = DType.of(want.dtype)
+    if not dtype.is_float:
+        wrong = got != want
+    else:
+        a, b = got.astype(np.float64), want.astype(np.float64)
+        relative, absolute = TOLERANCE[dtype]
+        finite = b[np.isfinite(b)]
+        scale = min(1.0, float(np.abs(finite).max(initial=0.0)))
+        wrong = ~np.isclose(a, b, rtol=relative, atol=absolute * scale, equal_nan=True)
+    if not wrong.any():
+        return ""
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{int(wrong.sum())} of {wrong.size} wrong, first at {place}: {got[place]}, expected {want[place]}"
