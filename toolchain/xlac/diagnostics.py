@@ -268,6 +268,10 @@ The compiler's own words follow. If the file is as xlac wrote it, please report 
 XL5024 A compiled C library that cannot be loaded
 It was made for another machine, or is damaged. Build it again.
 
+XL5030 Training cannot be built yet
+The train section of a spec is read and checked; building a training step is planned. The model itself can be built
+from the spec without that section.
+
 XL5101 An unknown processor
 --cpu takes LLVM's names: skylake-avx512, znver4, cortex-a53, …
 

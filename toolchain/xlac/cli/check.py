@@ -24,7 +24,7 @@ def command(spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outsi
     from xlac.spec.summary import summarize
 
     options = chosen(spec, dim, sets, allow_outside)
-    model = load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside)
+    model = load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside, training=True)
     found = summarize(model)
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))

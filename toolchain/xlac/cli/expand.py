@@ -23,7 +23,7 @@ def command(
     from xlac.spec.report import Report
 
     options = chosen(spec, dim, sets, allow_outside)
-    model = load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside, weights=False)
+    model = load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside, weights=False, training=True)
     merged = read_document(spec, Report(), allow_outside)
     head: dict[str, Any] = {}
     if merged is not None and merged.weights is not None:

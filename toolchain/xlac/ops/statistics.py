@@ -138,9 +138,13 @@ class All(Truth):
 
 
 class Float(Over):
-    """A reduction of floats, in f32 for halves."""
+    """A reduction of floats, in f32 for halves; integers and bool come as f32."""
 
     accepts = FLOATS
+
+    @classmethod
+    def prepare(cls, inputs: Sequence[build.Value]) -> tuple[Node, ...]:
+        return tuple(build.floating(build.as_node(i)) for i in inputs)
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs

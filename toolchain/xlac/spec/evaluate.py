@@ -24,7 +24,8 @@ from xlac_sdk.source import Origin, Span
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "rem", ast.Pow: "pow",
     ast.MatMult: "matmul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl",
-    ast.RShift: "shr", ast.USub: "neg", ast.Not: "not", ast.Invert: "not", ast.And: "and", ast.Or: "or",
+    ast.RShift: "shr", ast.USub: "neg", ast.Not: "logical_not", ast.Invert: "not",
+    ast.And: "logical_and", ast.Or: "logical_or",
 }  # fmt: skip
 _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 FILLS = {"zeros": 0, "ones": 1, "full": None}

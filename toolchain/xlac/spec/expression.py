@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -112,7 +113,9 @@ def parse(text: str) -> Parsed:
         raise Malformed("an expression is empty")
     replaced = _replaced(text)
     try:
-        tree = ast.parse("(" + replaced + ")", mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntaxWarning)  # `3if x else y` is only a warning to Python
+            tree = ast.parse("(" + replaced + ")", mode="eval").body
     except SyntaxError as error:
         raise _syntax(text, replaced, error) from None
     except (ValueError, MemoryError, RecursionError):

@@ -11,7 +11,8 @@ from xlac.spec import schema
 from xlac.spec.yaml import Source, compose
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
-WIDTH = 110
+NEVER = 1 << 20  # columns at which a line is broken: a flow mapping that the user wrote on one line stays there
+MARK = "⁑"  # put before a comment behind a value, to find it in the text
 SECTIONS = [field.alias or name for name, field in schema.Document.model_fields.items()]
 _NODE = ["op", "block", "scan", "while", "cond", "in"]
 _BLOCK = ["with", "repeat", "first", "last", "chain", "index", "when", "then", "else", "branches"]
@@ -43,7 +44,7 @@ def _dump(text: str) -> str:
 
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
-    yaml.width = WIDTH
+    yaml.width = NEVER
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.allow_duplicate_keys = True
     yaml.version = (1, 2)
@@ -61,7 +62,7 @@ def _dump(text: str) -> str:
     out = io.StringIO()
     yaml.dump(data, out)
     made = out.getvalue().removeprefix("%YAML 1.2\n---\n")
-    return "\n".join(_spaced(made.splitlines(), _literal_lines(made))).strip("\n") + "\n"
+    return "\n".join(_aligned(_spaced(made.splitlines(), _literal_lines(made)))).strip("\n") + "\n"
 
 
 def _entries(section: Any) -> None:
@@ -87,7 +88,7 @@ def _sort(mapping: Any, order: list[str]) -> None:
 
 
 def _comments(data: Any) -> None:
-    """Puts comments behind values one space away; ruamel keeps their columns otherwise."""
+    """Marks comments behind values; ruamel keeps their columns, and ours are made anew."""
     if not isinstance(data, dict | list):
         return
     attached: Any = getattr(data, "ca", None)
@@ -95,6 +96,7 @@ def _comments(data: Any) -> None:
         for token in tokens:
             if hasattr(token, "value") and token.value.startswith("#"):
                 token.start_mark.column = 0
+                token.value = "#" + MARK + token.value[1:]
     for item in data.values() if isinstance(data, dict) else data:
         _comments(item)
 
@@ -131,6 +133,22 @@ def _spaced(lines: list[str], literal: set[int]) -> list[str]:
             line = " " * min(_indent(after), _indent(before), key=lambda n: (abs(n - own), n != _indent(after))) + line.lstrip()
         found.append(line)
     return found
+
+
+def _aligned(lines: list[str]) -> list[str]:
+    """Comments behind values, two spaces away; those on lines that follow each other, in one column."""
+    found: list[str] = []
+    run: list[tuple[str, str]] = []
+    for line in [*lines, ""]:
+        value, mark, comment = line.partition("#" + MARK)
+        if mark:
+            run.append((value.rstrip(), "#" + comment))
+            continue
+        column = max((len(value) for value, _ in run), default=0) + 2
+        found += [value.ljust(column) + comment for value, comment in run]
+        run = []
+        found.append(line)
+    return found[:-1]
 
 
 def _indent(line: str) -> int:

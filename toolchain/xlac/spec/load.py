@@ -22,31 +22,42 @@ from xlac.spec.evaluate import as_node, expression
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.scope import Frame, Scope
 from xlac.spec.unused import check_unused
-from xlac_sdk.source import Origin
+from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 
 DimValue = int | str | tuple[int, int] | Symbol
 
 
 def load(
     path: str | Path, *, params: Mapping[str, Any] | None = None, dims: Mapping[str, DimValue] | None = None,
-    allow_outside: bool = False, weights: bool = True,
+    allow_outside: bool = False, weights: bool = True, training: bool = False,
 ) -> Model:  # fmt: skip
     """The model of a spec.
 
     `params` replace the spec's parameters; `dims` fix symbolic sizes (8) or narrow them ("1..8"). Files outside
     the spec's folder are read only with `allow_outside`. `weights=False` leaves the data of weights out.
-    Raises SourceError with everything that is wrong.
+    Raises SourceError with everything that is wrong, and UnsupportedError for a spec that trains unless `training`
+    says that its section is only to be checked.
     """
     collecting = gc.isenabled()
     gc.disable()  # everything made here is kept: looking for garbage in it takes a third of the time
     try:
-        return _load(Path(path), params or {}, dims or {}, allow_outside, weights)
+        model, merged = _load(Path(path), params or {}, dims or {}, allow_outside, weights)
     finally:
         if collecting:
             gc.enable()
 
 
-def _load(path: Path, params: Mapping[str, Any], dims: Mapping[str, DimValue], allow_outside: bool, weights: bool) -> Model:
+    if merged.train is not None and not training:
+        raise UnsupportedError(Diagnostic(
+            "XL5030", "training cannot be built yet; its section was checked and is right", merged.train.place.key,
+            "`xlac check` shows the model; build the spec that this one includes",
+        ))  # fmt: skip
+    return model
+
+
+def _load(
+    path: Path, params: Mapping[str, Any], dims: Mapping[str, DimValue], allow_outside: bool, weights: bool
+) -> tuple[Model, Merged]:
     report = Report()
     merged = read_document(path, report, allow_outside)
     if merged is None:
@@ -75,7 +86,7 @@ def _load(path: Path, params: Mapping[str, Any], dims: Mapping[str, DimValue], a
     kernels = check_kernels(merged, report, path.resolve().parent, allow_outside)
     report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)
-    return Model(graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels)
+    return Model(graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels), merged
 
 
 # ---- dims and params -------------------------------------------------------------------------
