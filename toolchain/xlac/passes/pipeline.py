@@ -23,14 +23,15 @@ PASSES: dict[str, Pass] = {
     "expand": expand.run,  # composites that the target does not claim become primitives
     "simplify-expanded": simplify.run,
     "cse": cse.run,
+    "fold": fold.run,  # constants are computed, weight expressions become derived weights
     "loops": loops.run,  # invariants and whole products leave loops
     "dce": dce.run,  # results, carried values and operands of loops and branches that nothing needs
     "motion": motion.run,  # views sink through computation and cancel
     "layout": layout.run,  # convolutions take channels last; transposes between them cancel
     "contractions": contractions.run,  # dots in canonical form; batch norm goes into weights
-    "fold": fold.run,  # constants are computed, weight expressions become derived weights
+    "fold-moved": fold.run,  # what the last three left to do to weights
     "simplify-folded": simplify.run,
-    "cse-again": cse.run,
+    "cse-folded": cse.run,
 }
 
 RULES: tuple[Rule, ...] = tuple(dict.fromkeys((*simplify.RULES, *layout.RULES, *contractions.RULES)))

@@ -35,6 +35,7 @@ class Rewriter:
         self.rules, self.trace, self.context = rules, trace, context
         self.readers: dict[Node, int] = {}
         self.origin: Origin | None = None
+        self.made: dict[object, Node] = {}  # what `make` gave for an operation on inputs, so that nothing is made twice
         self.depth = self.spent = 0
 
     def run(self, graph: Graph) -> Graph:
@@ -50,7 +51,13 @@ class Rewriter:
         return rebuild(graph, visit)
 
     def make(self, op: Op, *inputs: Node) -> Node:
-        return self.settle(Node.of(op, *inputs, origin=self.origin))
+        try:
+            known = self.made.get((op, inputs))
+        except TypeError:  # an attribute that cannot be hashed
+            return self.settle(Node.of(op, *inputs, origin=self.origin))
+        if known is None:
+            known = self.made[op, inputs] = self.settle(Node.of(op, *inputs, origin=self.origin))
+        return known
 
     def single(self, node: Node) -> bool:
         return self.readers.get(node, 1) <= 1
@@ -86,13 +93,13 @@ def rebuild(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
 
 
 def readers(graph: Graph) -> dict[Node, int]:
-    """How often each node is read; an output of the graph counts as a read."""
+    """How many nodes read each node; the outputs of the graph count as one more."""
     found: dict[Node, int] = dict.fromkeys(graph.inputs, 0)
     for node in graph.nodes():
         found.setdefault(node, 0)
-        for i in node.inputs:
-            found[i] = found.get(i, 0) + 1
-    for node in graph.outputs.values():
+        for i in dict.fromkeys(node.inputs):
+            found[i] += 1
+    for node in dict.fromkeys(graph.outputs.values()):
         found[node] += 1
     return found
 
