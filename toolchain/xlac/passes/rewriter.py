@@ -34,6 +34,7 @@ class Rewriter:
     def __init__(self, rules: Index, trace: Trace, context: Context) -> None:
         self.rules, self.trace, self.context = rules, trace, context
         self.readers: dict[Node, int] = {}
+        self.shared: set[Node] = set()  # read through a node that has several readers
         self.origin: Origin | None = None
         self.made: dict[object, Node] = {}  # what `make` gave for an operation on inputs, so that nothing is made twice
         self.depth = self.spent = 0
@@ -60,10 +61,17 @@ class Rewriter:
         return known
 
     def single(self, node: Node) -> bool:
-        return self.readers.get(node, 1) <= 1
+        return self.readers.get(node, 1) <= 1 and node not in self.shared
 
     def settle(self, node: Node) -> Node:
-        """The node rewritten until no rule applies."""
+        """The node rewritten until no rule applies.
+
+        A rule may look through an input to what that reads. If the input has other readers it stays, so what it
+        reads then has one reader more than were counted.
+        """
+        for i in node.inputs:
+            if not self.single(i):
+                self.shared.update(i.inputs)
         if self.depth >= DEPTH or self.spent >= MOST:
             self.trace.gave_up = True
             return node
