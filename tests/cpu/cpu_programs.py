@@ -23,7 +23,7 @@ Wanted = Callable[[Builder, dict[str, Buffer]], None]
 
 def kernel_of(
     body: Wanted, reads: dict[str, tuple[DType, int]], writes: dict[str, tuple[DType, int]],
-    updates: dict[str, tuple[DType, int]] | None = None, name: str = "kernel", work: Work = Work(),
+    updates: dict[str, tuple[DType, int]] | None = None, name: str = "kernel", work: Work | None = None,
 ) -> Kernel:  # fmt: skip
     """A kernel whose buffers are made from types and sizes, in the order read, write, update."""
     buffers: dict[str, Buffer] = {}
@@ -32,7 +32,7 @@ def kernel_of(
             buffers[symbol] = Buffer(symbol, dtype, size, access=access)
     b = Builder()
     body(b, buffers)
-    kernel = Kernel(name, tuple(buffers.values()), b.body(), work=work)
+    kernel = Kernel(name, tuple(buffers.values()), b.body(), work=work or Work())
     verify(kernel)
     return kernel
 
