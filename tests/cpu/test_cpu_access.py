@@ -77,7 +77,7 @@ def test_gathers_and_scatters(dtype: DType, cpu: str, x86: bool) -> None:
             b.store(buffers["scattered"], wide, load(buffers["x"], at))
             b.store(buffers["few"], narrow, load(buffers["x"], at), odd)
 
-    outputs = {n: (dtype, count) for n in ("gathered", "some", "scattered", "few")}
+    outputs = dict.fromkeys(("gathered", "some", "scattered", "few"), (dtype, count))
     kernel = kernel_of(body, {"x": (dtype, count), "order": (I64, count), "order32": (I32, count)}, outputs)
     x = np.resize(samples(dtype, 90, 4), count)
     ours, right = both(kernel, machine(cpu=cpu), x=x, order=order, order32=order.astype(np.int32))
@@ -179,7 +179,7 @@ def test_index_division(by: int) -> None:
 
     names = ("q", "r", "qi", "ri")
     x = np.concatenate([np.arange(-16, 16), samples(I64, 32, 1)])
-    ours, right = both(kernel_of(body, {"x": (I64, 64)}, {n: (I64, 64) for n in names}), machine(), x=x)
+    ours, right = both(kernel_of(body, {"x": (I64, 64)}, dict.fromkeys(names, (I64, 64))), machine(), x=x)
     for name in names:
         assert same(ours[name], right[name]), name
 

@@ -1,0 +1,153 @@
+"""Threads: every chunk once, from several callers, under load, in a fork, and gone at the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cpu_programs import kernel_of, loaded, machine, program_of
+
+from xlac_cpu import BACKEND, driver
+from xlac_sdk.build import add, apply, load, ramp
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import LoopKind, Work
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.program import Program
+from xlac_sdk.source import UnsupportedError
+
+P = Primitive
+X = np.arange(4096, dtype="f4")
+
+
+def parallel(count: int = 4096, start: int = 0, step: int = 16, grain: int = 1, flops: int = 10**7) -> Program:
+    """Counts how often each element is visited: y += x."""
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", start, count, step, kind=LoopKind.PARALLEL, grain=grain) as i:
+            at = ramp(i, 1, 1)
+            b.store(buffers["y"], at, apply(P.ADD, load(buffers["y"], at), load(buffers["x"], at)))
+            if step > 1:
+                more = ramp(add(i, 1), 1, step - 1)
+                b.store(buffers["y"], more, apply(P.ADD, load(buffers["y"], more), load(buffers["x"], more)))
+
+    room = start + -(-(count - start) // step) * step
+    return program_of(kernel_of(body, {"x": (DType.F32, room)}, {}, {"y": (DType.F32, room)}, work=Work(flops)))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+@pytest.mark.parametrize("count,start,step,grain", [(4096, 0, 16, 1), (1000, 3, 7, 5), (5, 0, 1, 1), (64, 0, 1, 64), (0, 0, 1, 1)])
+def test_every_iteration_runs_once(threads: int, count: int, start: int, step: int, grain: int) -> None:
+    program = parallel(count, start, step, grain)
+    room = program.inputs[0].size
+    x, y = X[:room].copy(), np.ones(room, "f4")
+    executable = loaded(program, machine(threads))
+    for _ in range(20):
+        result = executable.fast(x, y)
+        assert np.array_equal(result[start:], 1 + x[start:]) and (result[:start] == 1).all()
+
+
+def test_only_work_that_pays_is_split() -> None:
+    def chunks(**facts: int) -> int:
+        launch = next(s for s in parallel(**facts).steps if hasattr(s, "kernel"))
+        division = driver.split(launch, 4)
+        assert division is not None
+        return division.chunks
+
+    assert chunks() == 16 and chunks(flops=1000) == 1 and chunks(grain=10**6) == 1 and chunks(grain=64) == 4
+    assert "fork" not in BACKEND.emit(parallel(flops=1000), machine(2))["program.ll"]
+
+
+def test_several_callers_share_the_pool() -> None:
+    executable = loaded(parallel(), machine(3))
+    wrong: list[int] = []
+
+    def call(seed: int) -> None:
+        y = np.full(4096, seed, "f4")
+        for _ in range(300):
+            if not np.array_equal(executable.fast(X, y), X + seed):
+                wrong.append(seed)
+
+    callers = [threading.Thread(target=call, args=(i,)) for i in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+def test_oversubscription_does_not_collapse() -> None:
+    """Sixteen threads on few cores: within a factor of a few of one, not of hundreds."""
+    y = np.ones(4096, "f4")
+    times = {}
+    for threads in (1, 16):
+        fast = loaded(parallel(), machine(threads)).fast
+        fast(X, y)
+        begun = time.perf_counter()
+        for _ in range(200):
+            fast(X, y)
+        times[threads] = time.perf_counter() - begun
+    assert times[16] < 50 * times[1] + 0.5, times
+
+
+def test_idle_threads_sleep() -> None:
+    fast = loaded(parallel(), machine(4)).fast
+    fast(X, X)
+    time.sleep(0.05)
+    begun = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - begun < 0.05
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_computes_too() -> None:
+    executable = loaded(parallel(), machine(3))
+    y = np.ones(4096, "f4")
+    stop = threading.Event()
+
+    def keep_busy() -> None:
+        while not stop.is_set():
+            executable.fast(X, y)
+
+    busy = threading.Thread(target=keep_busy)
+    busy.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                fine = all(np.array_equal(executable.fast(X, y), X + 1) for _ in range(20))
+                os._exit(0 if fine else 1)
+            deadline = time.monotonic() + 20
+            while (done := os.waitpid(child, os.WNOHANG))[0] == 0:
+                assert time.monotonic() < deadline, "the child hangs"
+                time.sleep(0.005)
+            assert done[1] == 0
+    finally:
+        stop.set()
+        busy.join()
+    assert np.array_equal(executable.fast(X, y), X + 1)
+
+
+def test_the_process_ends_with_threads_waiting() -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from test_cpu_pool import *\n"
+        "fast = loaded(parallel(), machine(4)).fast\n"
+        "for _ in range(100): fast(X, X)\n"
+        "print('end', flush=True)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(Path(__file__).parent)], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "end\n" and done.stderr == ""
+
+
+def test_too_many_threads_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="XL5110"):
+        loaded(parallel(), machine(300))
