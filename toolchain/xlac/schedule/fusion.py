@@ -37,6 +37,8 @@ LAUNCH = 1 << 14  # bytes that could be moved in the time that another kernel ta
 FLOP_BYTES = 0.4  # bytes that could be moved in the time of one vector operation, per element
 SCALAR_FLOP_BYTES = 4.0  # the same on a target without vectors
 
+RESULT = "a result of the model"
+
 HEROES = {
     "dot": Kind.DOT, "conv": Kind.CONV, "window": Kind.WINDOW, "scatter": Kind.SCATTER, "sort": Kind.SORT,
     "cumulative": Kind.CUMULATIVE, "compact": Kind.CUMULATIVE, "rng_bits": Kind.RANDOM, "custom_call": Kind.CLAIMED,
@@ -236,6 +238,9 @@ class _Fusion:
         if cluster.kind is Kind.DOT and (user is cluster.hero or user in cluster.feeds):
             if not isinstance(node.op, view.Transpose | view.Broadcast | view.Reshape | view.Slice):
                 return "a dot reads its operands many times"
+            home = self.home.get(node)
+            if home is not None and isinstance(node.op, view.Reshape) and any(isinstance(v.op, view.Transpose) for v in home.paths.get(node, ())):
+                return "no strides reach it; the kernel before writes it in this order"
             cluster.feeds.add(node)
             return ""
         if user is not cluster.hero or cluster.reduces:
@@ -257,7 +262,7 @@ class _Fusion:
             for cluster in wants.inline:
                 cluster.add(node)
             return dict(wants.inline)
-        reason = "a result of the model" if result else next(iter(wants.memory.values()), "")
+        reason = RESULT if result else next(iter(wants.memory.values()), "")
         if not reason:
             reason = "the kernel would grow too large" if full else self._dear(wants)
         self.why[node] = reason
@@ -312,7 +317,7 @@ class _Fusion:
         places = {c: t for c, t in wants.inline.items() if c not in wants.memory}
         if node in self.results or any(c is not home for c in wants.memory):
             home.outputs[node] = None
-            self.why[node] = next(iter(wants.memory.values()), "a result of the model")
+            self.why[node] = next(iter(wants.memory.values()), RESULT)
             places = {home: 1.0}
         for cluster in places:
             cluster.add(node)
@@ -323,7 +328,7 @@ class _Fusion:
     def _apart(self, node: Node, home: Cluster, wants: _Wants) -> str:
         """Why readers of a cluster's result are not in it."""
         if node in self.results and not wants.inline:
-            return "a result of the model"
+            return RESULT
         for cluster in wants.inline:
             if cluster is home:
                 continue
@@ -344,7 +349,7 @@ class _Fusion:
         else:
             inputs = tuple(dict.fromkeys(i for n in nodes for i in n.inputs if i not in cluster.members))
         barriers = {i: self.why[i] for i in inputs if self.why.get(i)}
-        barriers |= {o: self.why[o] for o in outputs if self.why.get(o)}
+        barriers |= {o: self.why[o] for o in outputs if self.why.get(o, RESULT) != RESULT}
         hero = cluster.hero if cluster.hero in cluster.members else outputs[-1]
         return Group(cluster.kind, hero, nodes, inputs, outputs, self._reason(cluster, nodes), barriers)
 

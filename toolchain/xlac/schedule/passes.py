@@ -8,6 +8,7 @@ from math import prod
 
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
+from xlac.ir.op import Elementwise
 from xlac.ops.control import Pick
 from xlac.ops.reduction import Reduce
 from xlac.schedule import cost
@@ -61,6 +62,8 @@ class Pass:
     reductions: list[Node] = field(default_factory=list)
     stores: list[Node] = field(default_factory=list)  # outputs with a value for every element
     keep: list[Node] = field(default_factory=list)  # computed here, read by later passes
+    after: list[Node] = field(default_factory=list)  # computed from its results, once for each of them
+    size: int = 0  # nodes that it computes for each element
 
     @property
     def roots(self) -> list[Node]:
@@ -91,6 +94,8 @@ def plan(group: Group, space: Space) -> Passes:
     for node in group.nodes:
         if isinstance(node.op, Reduce):
             found[level[node] - 1].reductions.append(node)
+        elif level[node] and isinstance(node.op, Elementwise) and _dense(static(node.shape)) == _dense(space.kept):
+            found[level[node] - 1].after.append(node)
     results = []
     for node in group.outputs:
         reduction = isinstance(node.op, Reduce | Pick)
@@ -120,6 +125,7 @@ def _keep(group: Group, space: Space, passes: list[Pass], level: dict[Node, int]
                     passes[before].keep.append(node)
                     continue
             stack += node.inputs
+        one.size = sum(bool(cost.weight(node.op)) for node in seen)
         for node in seen:
             first.setdefault(node, number)
 

@@ -111,7 +111,6 @@ class Rows:
         if self.by_row:
             if self.ordered:
                 self.lanes = 1
-            self.copies = max(1, min(self.copies, extent // self.lanes)) if self.lanes > 1 else 1
         self.each = self.survey.flops + len(self.survey.accesses)  # operations an element
 
     # ---- loops -------------------------------------------------------------------------------
@@ -157,7 +156,8 @@ class Rows:
         for one in self.plan.passes:
             homes = self._homes(one)
             tail = vector is not None and not self.target.masked and self.lanes > 1 and vector.extent % self.lanes > 0
-            gathered = {r: Accumulator(self.elements, r, self.lanes, self.copies, tail=tail) for r in one.reductions}
+            copies = self._copies(one)
+            gathered = {r: Accumulator(self.elements, r, self.lanes, copies, tail=tail) for r in one.reductions}
             inside = dict(counters)
 
             def body(
@@ -178,12 +178,19 @@ class Rows:
                 if vector is None:
                     body([build.index(0)], 1, None)
                 else:
-                    strips(builder, self.target, 0, vector.extent, self.lanes, self.copies, body)
+                    strips(builder, self.target, 0, vector.extent, self.lanes, copies, body)
             for r, accumulator in gathered.items():
                 self._deliver(r, kept, accumulator.result(None))
             for node, (buffer, strides) in homes.items():
                 self.elements.bind(node, buffer, strides)
+            self._settle(one, kept)
         self._store_results(kept)
+
+    def _copies(self, one: Pass) -> int:
+        """Vectors that a pass along rows works on at once: as many accumulators hide the latency of each."""
+        if self.vector is None or self.lanes == 1:
+            return 1
+        return max(1, min(unroll_for(self.target, 2 * one.size), self.vector.extent // self.lanes))
 
     def _columns(self, counters: Mapping[Run, Expr], vector: Run, bases: Sequence[Expr], wide: int) -> None:
         """Every pass for vectors of positions of the kept axes: each lane is a result."""
@@ -198,6 +205,8 @@ class Rows:
             for r, accumulator in gathered.items():
                 for copy, position in enumerate(at):
                     self._deliver(r, expand(position, self.space.shape), accumulator.result(copy))
+            for position in at:
+                self._settle(one, expand(position, self.space.shape))
         for position in at:
             self._store_results(expand(position, self.space.shape))
 
@@ -215,6 +224,12 @@ class Rows:
         values = [self.elements.at(node, at) for node, at in stores]
         for (node, at), value in zip(stores, values, strict=True):
             self.elements.store(node, at, value)
+
+    def _settle(self, one: Pass, index: Index) -> None:
+        """Computes what follows from the results of a pass here, outside the loops of the next."""
+        if one is not self.plan.passes[-1]:
+            for node in one.after:
+                self.elements.at(node, self.space.index(node, index, build.index(0)))
 
     def _store_results(self, index: Index) -> None:
         at = [(node, self.space.index(node, index, build.index(0))) for node in self.plan.results]
