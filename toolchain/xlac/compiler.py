@@ -10,6 +10,7 @@ from pathlib import Path
 from xlac.compiled import Compiled
 from xlac.memory.plan import plan
 from xlac.model import Model
+from xlac.passes.capture import captured
 from xlac.passes.pipeline import Observer, optimize
 from xlac.passes.specialize import substituted
 from xlac.passes.trace import Trace
@@ -92,7 +93,7 @@ def lower(
         model.graph, target, weights=weights, precision=model.precision, observers=observers, trace=trace,
         until=until, start=start,
     )  # fmt: skip
-    groups = partition(graph, target)
+    groups = partition(captured(graph), target)
     schedules = Schedules(target)
     program = plan(groups, schedules, weights, model.state)
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program)
