@@ -109,3 +109,16 @@ def test_the_pool_compiles_elsewhere(triple: str) -> None:
     from xlac_cpu import objects
 
     assert objects.object_code(pools.text(Machine(triple, "")))[:4] in (b"\x7fELF", b"\xcf\xfa\xed\xfe")
+
+
+def test_products_used_twice_stay_products() -> None:
+    """AArch64's code generator would contract them into one of their uses and round the other differently."""
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        product = b.let("p", apply(P.MUL, load(buffers["x"], 0), load(buffers["x"], 1)))
+        b.store(buffers["y"], 0, apply(P.ADD, product, load(buffers["x"], 2)))
+        b.store(buffers["y"], 1, apply(P.SUB, product, load(buffers["x"], 3)))
+
+    program = program_of(kernel_of(body, {"x": (DType.F32, 4)}, {"y": (DType.F32, 2)}))
+    text = BACKEND.asm(program, BACKEND.target(Request(triple="aarch64-unknown-linux-gnu", cpu="cortex-a72")))
+    assert "fmul" in text and "fadd" in text and "fmadd" not in text and "fmsub" not in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 
 from xlac_cpu import access, arithmetic, convert
@@ -52,6 +54,7 @@ class Style:
     half: bool = False  # f16 converts in hardware
     threads: bool = False  # parallel loops take their range as arguments, atomics are atomic
     fence: str = ""  # orders streaming stores before whatever follows
+    eager: bool = False  # LLVM would contract a product into every sum that uses it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,15 @@ def write(kernel: Kernel, aligns: tuple[int, ...], style: Style, declarations: d
     parameters += [f"i64 %n{i}" for i in range(len(kernel.sizes))]
     if loop is not None:
         parameters += ["i64 %begin", "i64 %end"]
-    return Text(", ".join(parameters), writer.w.text(), loop is not None)
+    body = writer.w.text()
+    return Text(", ".join(parameters), _kept_apart(body) if style.eager else body, loop is not None)
+
+
+def _kept_apart(body: str) -> str:
+    """Takes the permission to contract from products used more than once: expansions of functions recover
+    rounding errors from such a product and the sum, which must then have seen the same value."""
+    uses = Counter(re.findall(r"%t\d+", body))
+    return re.sub(r"(%t\d+) = fmul contract", lambda m: f"{m[1]} = fmul" if uses[m[1]] > 2 else m[0], body)
 
 
 class _Function(access.Combine):

@@ -13,6 +13,7 @@ from xlac_sdk.kernel import Kernel
 from xlac_sdk.legalize import legalize
 from xlac_sdk.program import Program
 from xlac_sdk.target import Target
+from xlac_sdk.verify import verify_program
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -36,7 +37,8 @@ def template(name: str) -> Template:
 
 def emit(program: Program, target: Target, machine: Machine) -> dict[str, str]:
     """The program's modules by file name; `program.ll` holds `run`. Equal kernels are written once."""
-    style = Style(machine.half, target.threads > 1, machine.fence)
+    verify_program(program)
+    style = Style(machine.half, target.threads > 1, machine.fence, eager=not machine.is_x86)
     aligns = layout.alignments(program)
     symbols: dict[Kernel, str] = {}
     written: dict[Text, str] = {}
