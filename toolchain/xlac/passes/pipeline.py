@@ -64,7 +64,7 @@ def optimize(
     known = trace or Trace()
     context = Context(target, Weights.over(weights), precision)
     for name in chosen(start, until):
-        before, began = graph, perf_counter()
+        before, began, known.stage = graph, perf_counter(), name
         graph = PASSES[name](graph, known, context)
         seconds = perf_counter() - began
         if checked and graph is not before:

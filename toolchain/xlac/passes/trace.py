@@ -13,11 +13,13 @@ class Trace:
 
     fuel: int | None = None
     fired: list[str] = field(default_factory=list)
+    stage: str = ""  # the pass that is running
     gave_up: bool = False  # rules undid each other until a limit stopped them: a bug of theirs, but the graph is sound
 
     def permits(self, rule: object, node: Node) -> bool:
         """Asked before each rewrite, by every pass."""
         if self.fuel is not None and len(self.fired) >= self.fuel:
             return False
-        self.fired.append(f"{rule} at {node.origin or node.op.mnemonic}")
+        stage = f"{self.stage}: " if self.stage else ""
+        self.fired.append(f"{stage}{rule} at {node.origin or node.op.mnemonic}")
         return True

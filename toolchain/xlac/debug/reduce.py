@@ -1,0 +1,168 @@
+"""Shrinks a graph that fails: fewer outputs, nodes replaced by their values, shorter axes, as long as it still fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.interpret import evaluate
+from xlac.ir.op import Array, attributes, frozen_array
+from xlac.ir.types import Type
+from xlac.ops.control import Pick
+from xlac.ops.leaf import Const, Param
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A graph with values for its inputs; `weights` are those of the model, for parameters of that kind."""
+
+    graph: Graph
+    inputs: Mapping[str, Array]
+    weights: Mapping[str, Array]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """What shrinks: operations, and elements in all of them."""
+        nodes = list(self.graph.nodes())
+        return sum(bool(n.inputs) for n in nodes), sum(t.nbytes for n in nodes for t in n.results)
+
+
+Fails = Callable[[Case], bool]
+
+
+def reduce(case: Case, fails: Fails, tell: Callable[[str], None] = lambda line: None, attempts: int = 400) -> Case:
+    """The smallest failing case that greedy steps find within so many attempts. `case` must fail."""
+    left = attempts
+    progress = True
+    while progress and left:
+        progress = False
+        for step in (fewer_outputs, earlier_outputs, values, bypasses, constants, shorter_axes):
+            for candidate in step(case):
+                if not left:
+                    break
+                if candidate.size >= case.size and step is not constants:
+                    continue
+                left -= 1
+                if fails(candidate):
+                    tell(f"{step.__name__.replace('_', ' ')}: {candidate.size[0]} operations")
+                    case, progress = candidate, True
+                    break
+    return case
+
+
+def fewer_outputs(case: Case) -> Iterator[Case]:
+    """One output at a time."""
+    if len(case.graph.outputs) > 1:
+        for name, node in case.graph.outputs.items():
+            yield trimmed(case, Graph(case.graph.name, case.graph.inputs, {name: node}))
+
+
+def earlier_outputs(case: Case) -> Iterator[Case]:
+    """A node inside as the only output, those in the middle first."""
+    nodes = [n for n in case.graph.nodes() if n.inputs and isinstance(n.types, Type)]
+    stride = max(1, len(nodes) // 2)
+    seen: set[int] = set()
+    while stride:
+        for place in range(stride - 1, len(nodes) - 1, stride):
+            if place not in seen:
+                seen.add(place)
+                yield trimmed(case, Graph(case.graph.name, case.graph.inputs, {"y": nodes[place]}))
+        stride //= 2
+
+
+def values(case: Case) -> Iterator[Case]:
+    """A node replaced by an input with the value that it has."""
+    known = computed(case)
+    for node in reversed([n for n in case.graph.nodes() if n.inputs and isinstance(n.types, Type)]):
+        name = f"v{sum(n.startswith('v') for n in case.inputs)}"
+        while name in case.inputs:
+            name += "_"
+        param = Node.of(Param(name, node.type))
+        changed = case.graph.rewrite(lambda n, node=node, param=param: param if n is node else n)  # type: ignore[misc]
+        if changed is not case.graph and param not in changed.outputs.values():
+            graph = Graph(changed.name, (*changed.inputs, param), changed.outputs)
+            array = np.asarray(known[node][0]).astype(node.type.dtype.numpy)
+            yield trimmed(replace(case, inputs={**case.inputs, name: array}), graph)
+
+
+def bypasses(case: Case) -> Iterator[Case]:
+    """A node replaced by one of its inputs of the same type."""
+    for node in case.graph.nodes():
+        for instead in node.inputs:
+            if instead.types == node.types:
+                graph = case.graph.rewrite(lambda n, node=node, instead=instead: instead if n is node else n)  # type: ignore[misc]
+                yield trimmed(case, graph)
+
+
+def constants(case: Case) -> Iterator[Case]:
+    """A small input or weight replaced by a constant, so that the case carries its own values."""
+    for node in case.graph.nodes():
+        if isinstance(node.op, Param) and node.type.nbytes <= 64 and len(case.graph.inputs) > 1:
+            array = (case.weights if node.op.kind == "weight" else case.inputs)[node.op.name]
+            const = Node.of(Const(frozen_array(array)))
+            graph = case.graph.rewrite(lambda n, node=node, const=const: const if n is node else n)  # type: ignore[misc]
+            yield trimmed(case, graph)
+
+
+def shorter_axes(case: Case) -> Iterator[Case]:
+    """Every extent of one size made smaller, wherever it occurs; what then fits no operation is dropped."""
+    extents = {s for n in case.graph.nodes() for t in n.results for s in t.shape if isinstance(s, int) and s > 1}
+    for size in sorted(extents, reverse=True):
+        for smaller in (1, 2, 3, size // 2):
+            if smaller < size:
+                try:
+                    yield resized(case, size, smaller)
+                except (ValueError, TypeError, IndexError, ZeroDivisionError):
+                    continue
+
+
+def resized(case: Case, size: int, smaller: int) -> Case:
+    new: dict[Node, Node] = {}
+    inputs, weights = dict(case.inputs), dict(case.weights)
+
+    def scaled(value: object) -> object:
+        if isinstance(value, Type):
+            return value.with_shape(tuple(smaller if s == size else s for s in value.shape))
+        if isinstance(value, tuple) and value and all(isinstance(v, int) for v in value):
+            return tuple(smaller if v == size else v for v in value)
+        if isinstance(value, np.ndarray):
+            return frozen_array(value[tuple(slice(0, smaller if s == size else s) for s in value.shape)])
+        return value
+
+    for node in (*case.graph.inputs, *case.graph.nodes()):
+        if node in new:
+            continue
+        op = replace(node.op, **{k: scaled(v) for k, v in attributes(node.op).items()})  # type: ignore[type-var]
+        given = tuple(new[i] for i in node.inputs)
+        if isinstance(op, Pick):
+            new[node] = Node(op, given, given[0].results[op.index], node.origin)
+        else:
+            new[node] = Node.of(op, *given, origin=node.origin)
+        if isinstance(node.op, Param):
+            arrays = weights if node.op.kind == "weight" else inputs
+            arrays[node.op.name] = np.ascontiguousarray(scaled(np.asarray(arrays[node.op.name])))
+    outputs = {name: new[node] for name, node in case.graph.outputs.items()}
+    return Case(Graph(case.graph.name, tuple(new[i] for i in case.graph.inputs), outputs), inputs, weights)
+
+
+def trimmed(case: Case, graph: Graph) -> Case:
+    """The case with another graph, less the inputs that it does not read."""
+    used = set(graph.nodes())
+    kept = tuple(node for node in graph.inputs if node in used)
+    names = {node.op.name for node in kept if isinstance(node.op, Param)}
+    inputs = {name: array for name, array in case.inputs.items() if name in names}
+    return Case(Graph(graph.name, kept, graph.outputs), inputs, case.weights)
+
+
+def computed(case: Case) -> dict[Node, tuple[Array, ...]]:
+    """The value of every node."""
+    found: dict[Node, tuple[Array, ...]] = {}
+    for node in case.graph.nodes():
+        if isinstance(node.op, Param):
+            found[node] = (np.asarray((case.weights if node.op.kind == "weight" else case.inputs)[node.op.name]),)
+        else:
+            found[node] = evaluate(node, [found[i] for i in node.inputs])
+    return found
