@@ -415,6 +415,48 @@ def test_einsum_covers_numpy() -> None:
         close(run("einsum", a, b, equation=equation), np.einsum(equation, a, b))
 
 
+# ---- linear algebra and precision --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left, lower, unit, transpose", list(itertools.product((True, False), repeat=4)))
+def test_triangular_solve(left: bool, lower: bool, unit: bool, transpose: bool) -> None:
+    a, b = normal(2, 4, 4) + 3 * np.eye(4), normal(2, 4, 3)
+    b = b if left else b.transpose(0, 2, 1)
+    x = run("triangular_solve", a, b, left=left, lower=lower, unit=unit, transpose=transpose)
+    part = np.tril(a) if lower else np.triu(a)
+    if unit:
+        part = part - np.einsum("bii,ij->bij", part, np.eye(4)) + np.eye(4)
+    part = part.transpose(0, 2, 1) if transpose else part
+    close(part @ x if left else x @ part, b)
+
+
+def test_cholesky() -> None:
+    half = normal(2, 4, 4)
+    a = half @ half.transpose(0, 2, 1) + np.eye(4)
+    close(run("cholesky", np.tril(a)), np.linalg.cholesky(a))
+    close(run("cholesky", np.triu(a), lower=False), np.linalg.cholesky(a).transpose(0, 2, 1))
+
+
+def test_fft() -> None:
+    x = normal(3, 6) + 1j * normal(3, 6)
+    real, imaginary = run("fft", x.real, x.imag)
+    close(real + 1j * imaginary, np.fft.fft(x))
+    real, imaginary = run("fft", x.real, x.imag, axis=0, inverse=True)
+    close(real + 1j * imaginary, np.fft.ifft(x, axis=0))
+
+
+def test_reduced_precision() -> None:
+    x = (normal(2000) * 100).astype(np.float32)
+    np.testing.assert_array_equal(run("reduce_precision", x, exponent_bits=5, mantissa_bits=10), x.astype(np.float16).astype(np.float32))
+    bfloat = DType.BF16.numpy
+    np.testing.assert_array_equal(run("reduce_precision", x), x.astype(bfloat).astype(np.float32))
+    edges = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 65519.0, 65520.0, -65520.0, 1e-6, -1e-6, 6.2e-5], np.float32)
+    found = run("reduce_precision", edges, exponent_bits=5, mantissa_bits=10)
+    np.testing.assert_array_equal(found, np.array([np.nan, np.inf, -np.inf, 0, 0, 65504, np.inf, -np.inf, 0, 0, np.float16(6.2e-5)], np.float32))
+    assert np.signbit(found[[4, 9]]).all()
+    assert run("round_half_away", np.array([0.5, -0.5, 1.5, 2.5, -2.5, 0.49])).tolist() == [1, -1, 2, 3, -3, 0]
+
+
 # ---- random bits -------------------------------------------------------------------------------
 
 

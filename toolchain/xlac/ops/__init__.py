@@ -3,6 +3,7 @@
 from xlac.ir.op import OPS
 from xlac.ops import (
     activation,
+    algebra,
     arrange,
     attention,
     choose,
@@ -16,12 +17,15 @@ from xlac.ops import (
     index,
     leaf,
     linear,
+    logic,
     loss,
     native,
     normalization,
     order,
+    place,
     pooling,
     probability,
+    ranking,
     recurrent,
     reduction,
     resize,
@@ -31,8 +35,8 @@ from xlac.ops import (
 )
 
 __all__ = [
-    "OPS", "activation", "arrange", "attention", "choose", "contraction", "control", "convolution",
-    "create", "dynamic", "effect", "elementary", "index", "leaf", "linear", "loss", "native",
-    "normalization", "order", "pooling", "probability", "recurrent", "reduction", "resize", "scalar",
-    "statistics", "view",
+    "OPS", "activation", "algebra", "arrange", "attention", "choose", "contraction", "control",
+    "convolution", "create", "dynamic", "effect", "elementary", "index", "leaf", "linear", "logic",
+    "loss", "native", "normalization", "order", "place", "pooling", "probability", "ranking", "recurrent",
+    "reduction", "resize", "scalar", "statistics", "view",
 ]  # fmt: skip

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
 from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, normal_axis
-from xlac.ir.types import Type, Types
-from xlac.ops import build, numeric
-from xlac.ops.checks import ANY, FLOATS, INTEGERS, NUMBERS, check_dtype, fits
-from xlac.ops.index import Gather, Scatter
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.checks import FLOATS, INTEGERS, check_dtype, fits
+from xlac.ops.index import Gather
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
@@ -170,98 +169,6 @@ class GatherNd(Composite):
         return found + [Sample((Type(d, (7, 5)), Type(DType.I32, (3, 2))), {}, ("normal", "small")) for d in DType]
 
 
-Combine = Literal["assign", "add", "mul", "max", "min"]
-
-
-@declare
-class ScatterElements(Composite):
-    """x with each element of `updates` combined into the place that `indices` gives along `axis`.
-
-    Indices and updates have one shape, x's or smaller; negative indices count from the end, and those out of range
-    are dropped.
-    """
-
-    mnemonic = "scatter_elements"
-    operands = ("x", "indices", "updates")
-    axis: int = 0
-    combine: Combine = "assign"
-
-    def infer(self, *types: Type) -> Type:
-        x, indices, updates = types
-        check_dtype(self.mnemonic, indices, INTEGERS, 1)
-        check_dtype(self.mnemonic, x, NUMBERS if self.combine != "assign" else ANY)
-        check_along(self.mnemonic, x, indices, normal_axis(self.axis, x.rank), exact=False)
-        if updates.dtype is not x.dtype or updates.shape != indices.shape:
-            raise ShapeError(f"updates {updates} do not fit indices {indices} and {x}", operand=2)
-        return x
-
-    def expand(self, *inputs: Node) -> Node:
-        x, indices, updates = inputs
-        axis = normal_axis(self.axis, x.type.rank)
-        places = build.cast(wrapped(indices, x.shape[axis]), DType.I64)
-        parts = [places if a == axis else build.iota(indices.shape, a) for a in range(x.type.rank)]
-        vectors = build.concat([build.reshape(p, (*p.shape, 1)) for p in parts], x.type.rank)
-        axes = tuple(range(x.type.rank))
-        op = Scatter((), axes, (), (), axes, x.type.rank, self.combine)
-        return Node.of(op, x, vectors, updates)
-
-    @classmethod
-    def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, Ints, int]] = [((7,), (3,), 0), ((3, 7), (3, 2), 1), ((7, 3), (9, 3), 0), ((3, 7), (2, 5), 1), ((3, 7), (0, 2), 0)]
-        found = [Sample((Type(F, s), Type(DType.I64, i), Type(F, i)), {"axis": a, "combine": "add"}, ("small", "index", "small")) for s, i, a in cases]
-        found += [Sample((Type(F, (7,)), Type(DType.I32, (9,)), Type(F, (9,))), {"combine": c}, ("small", "index", "small")) for c in ("assign", "mul", "max", "min")]
-        return found + [Sample((Type(d, (7,)), Type(DType.I32, (5,)), Type(d, (5,))), {}, ("normal", "index", "normal")) for d in DType]
-
-
-@declare
-class ScatterAdd(Composite):
-    """x with each element of `updates` added at the place that `indices` gives along `axis`."""
-
-    mnemonic = "scatter_add"
-    operands = ("x", "indices", "updates")
-    axis: int = 0
-
-    def infer(self, *types: Type) -> Type:
-        return ScatterElements(self.axis, "add").infer(*types)
-
-    def expand(self, *inputs: Node) -> Node:
-        return ScatterElements(self.axis, "add").expand(*inputs)
-
-    @classmethod
-    def samples(cls) -> Sequence[Sample]:
-        return [Sample((Type(d, (7, 3)), Type(DType.I64, (9, 3)), Type(d, (9, 3))), {}, ("small", "index", "small")) for d in DType if d in NUMBERS]
-
-
-@declare
-class ScatterNd(Composite):
-    """x with slices of `updates` combined in where vectors along the last axis of `indices` say, in the first axes of x."""
-
-    mnemonic = "scatter_nd"
-    operands = ("x", "indices", "updates")
-    combine: Combine = "assign"
-
-    def infer(self, *types: Type) -> Type:
-        x, indices, updates = types
-        if updates != GatherNd().infer(x, indices):
-            raise ShapeError(f"updates for {x} at {indices} are {GatherNd().infer(x, indices)}, got {updates}", operand=2)
-        check_dtype(self.mnemonic, x, NUMBERS if self.combine != "assign" else ANY)
-        return x
-
-    def expand(self, *inputs: Node) -> Node:
-        x, indices, updates = inputs
-        depth = indices.shape[-1]
-        assert isinstance(depth, int)
-        batch, axes = indices.type.rank - 1, tuple(range(depth))
-        op = Scatter(tuple(range(batch, updates.type.rank)), axes, (), (), axes, batch, self.combine)
-        return Node.of(op, x, indices, updates)
-
-    @classmethod
-    def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, Ints, Ints]] = [((7, 5), (3, 2), (3,)), ((7, 5), (3, 1), (3, 5)), ((7, 5, 2), (2, 3, 2), (2, 3, 2)), ((7,), (0, 1), (0,))]
-        found = [Sample((Type(F, s), Type(DType.I64, i), Type(F, u)), {"combine": c}, ("small", "small", "small")) for s, i, u in cases for c in ("assign", "add")]
-        return found + [Sample((Type(d, (7,)), Type(DType.I32, (5, 1)), Type(d, (5,))), {}, ("normal", "index", "normal")) for d in DType]
-
-
 @declare
 class OneHot(Composite):
     """1 where the position along a new axis equals the index, 0 elsewhere; an index out of range gives all 0."""
@@ -294,74 +201,6 @@ class OneHot(Composite):
         found = [Sample((Type(DType.I64, s),), {"depth": d, "axis": a}, ("index",)) for s, d, a in cases]
         found += [Sample((Type(DType.I32, (5,)),), {"depth": 7, "dtype": d}, ("index",)) for d in DType]
         return found + [Sample((Type(d, (5,)),), {"depth": 7}, ("index",)) for d in DType if d.is_integer]
-
-
-@declare
-class Topk(Composite):
-    """The `k` largest elements along `axis` in descending order, and their positions (i64); (values, indices).
-
-    NaN counts as the largest. Of equals, the first comes first. `largest: false` gives the smallest, ascending.
-    """
-
-    mnemonic = "topk"
-    k: int = 1
-    axis: int = -1
-    largest: bool = True
-
-    def infer(self, *types: Type) -> Types:
-        (x,) = types
-        check_dtype(self.mnemonic, x, NUMBERS)
-        axis = normal_axis(self.axis, x.rank)
-        if self.k < 0 or not fits(self.k, x.shape[axis]):
-            raise ShapeError(f"there are no {self.k} elements along axis {axis} of {x}", attribute="k")
-        found = x.with_shape((*x.shape[:axis], self.k, *x.shape[axis + 1 :]))
-        return found, found.with_dtype(DType.I64)
-
-    def expand(self, *inputs: Node) -> tuple[Node, ...]:
-        (x,) = inputs
-        axis = normal_axis(self.axis, x.type.rank)
-        ordered = build.sort((x, build.iota(x.shape, axis)), axis, self.largest)
-        return tuple(build.cut(o, axis, 0, self.k) for o in ordered)
-
-    @classmethod
-    def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, dict[str, object]]] = [
-            ((7,), {"k": 3}), ((3, 9), {"k": 2}), ((9, 3), {"k": 2, "axis": 0}), ((3, 9), {"k": 9, "largest": False}), ((3, 9), {"k": 0}), ((0, 9), {"k": 2}),
-        ]  # fmt: skip
-        found = [Sample((Type(F, s),), g) for s, g in cases] + [Sample((Type(F, (3, 13)),), {"k": 5}, ("special",))]
-        return found + [Sample((Type(d, (3, 9)),), {"k": 4}, ("small",)) for d in DType if d in NUMBERS]
-
-
-@declare
-class Argsort(Composite):
-    """The positions (i64) that put x in order along `axis`; equal elements keep their order, NaN counts as the largest."""
-
-    mnemonic = "argsort"
-    axis: int = -1
-    descending: bool = False
-
-    def infer(self, *types: Type) -> Type:
-        (x,) = types
-        normal_axis(self.axis, x.rank)
-        return x.with_dtype(DType.I64)
-
-    def expand(self, *inputs: Node) -> Node:
-        (x,) = inputs
-        axis = normal_axis(self.axis, x.type.rank)
-        return build.sort((x, build.iota(x.shape, axis)), axis, self.descending)[1]
-
-    def evaluate(self, *arrays: Array) -> Array:
-        x = numeric.widen(arrays[0])
-        if not self.descending:
-            return np.argsort(x, axis=self.axis, kind="stable")
-        backwards = np.argsort(np.flip(x, self.axis), axis=self.axis, kind="stable")
-        return np.asarray(x.shape[self.axis] - 1 - np.flip(backwards, self.axis))
-
-    @classmethod
-    def samples(cls) -> Sequence[Sample]:
-        cases: list[tuple[Ints, dict[str, object]]] = [((7,), {}), ((3, 9), {}), ((9, 3), {"axis": 0}), ((3, 9), {"descending": True}), ((0, 9), {}), ((3, 0), {})]
-        found = [Sample((Type(F, s),), g) for s, g in cases] + [Sample((Type(F, (3, 13)),), {}, ("special",))]
-        return found + [Sample((Type(d, (3, 9)),), {}, ("small",)) for d in DType]
 
 
 def triangle(shape: Shape, k: int, upper: bool) -> Node:
@@ -411,69 +250,3 @@ class Triu(Triangle):
 
     def evaluate(self, *arrays: Array) -> Array:
         return np.triu(arrays[0], self.k)
-
-
-class Running(Composite):
-    """A running combination along `axis`."""
-
-    axis: int
-    reverse: bool
-    exclusive: bool
-
-    def infer(self, *types: Type) -> Type:
-        (x,) = types
-        check_dtype(self.mnemonic, x, NUMBERS)
-        normal_axis(self.axis, x.rank)
-        return x
-
-    def expand(self, *inputs: Node) -> Node:
-        (x,) = inputs
-        combine = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}[self.mnemonic]
-        axis = normal_axis(self.axis, x.type.rank)
-        return build.apply1("cumulative", x, axis=axis, combine=combine, reverse=self.reverse, exclusive=self.exclusive)
-
-    @classmethod
-    def samples(cls) -> Sequence[Sample]:
-        found = [Sample((Type(F, s),), {"axis": a}, ("unit",)) for s, a in (((7,), 0), ((3, 5), -1), ((0, 5), 0), ((3, 0), 1))]
-        found += [Sample((Type(F, (3, 5)),), {"reverse": r, "exclusive": e}, ("unit",)) for r, e in ((True, False), (False, True), (True, True))]
-        return found + [Sample((Type(d, (3, 5)),), {}, ("small",)) for d in DType if d in NUMBERS]
-
-
-@declare
-class Cumsum(Running):
-    """Running sums along `axis`; `exclusive` leaves each element itself out, `reverse` runs from the end."""
-
-    mnemonic = "cumsum"
-    axis: int = -1
-    reverse: bool = False
-    exclusive: bool = False
-
-
-@declare
-class Cumprod(Running):
-    """Running products along `axis`; `exclusive` leaves each element itself out, `reverse` runs from the end."""
-
-    mnemonic = "cumprod"
-    axis: int = -1
-    reverse: bool = False
-    exclusive: bool = False
-
-
-@declare
-class Cummax(Running):
-    """Running maxima along `axis`; NaN stays once met."""
-
-    mnemonic = "cummax"
-    axis: int = -1
-    reverse: bool = False
-    exclusive: bool = False
-
-
-@declare
-class Cummin(Running):
-    """Running minima along `axis`; NaN stays once met."""
-
-    mnemonic = "cummin"
-    axis: int = -1
-    reverse: bool = False
-    exclusive: bool = False
