@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.schedule import cost, packing, tiles
+from xlac.schedule import cost, inner_product, packing, tiles
 from xlac.schedule.contraction import Contraction
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
@@ -21,6 +21,10 @@ def launches(
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand came from."""
     if c.columns.extent == 1 and c.row_count == c.rows[1].extent > 1 and right.compute is None and len(c.inner) == 1:
         c = c.swapped()
+    if right.compute is None and inner_product.pays(c, target):
+        elements = Elements(Builder(), group, target)
+        inner_product.InnerProduct(elements, after, c, target).write()
+        return [elements.launch(name, cost.work(group))]
     rows = (c.rows[0].extent, c.rows[1].extent)
     tile = tiles.choose(target, c.accumulate, rows, c.columns.extent)
     panels, before = _right(group, target, name, c, tile, right)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
@@ -62,7 +60,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     after = epilogue.of(group, hero)
     if after is None:
         return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
-    x, shape, launches = _input(group, target, name)
+    x, launches = _input(group, target, name)
     kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
     if kernel is None:
         kernel, made = operands.materialize(hero.inputs[1], group, target, f"{name}_kernel")
@@ -112,8 +110,8 @@ def canonical(hero: Node, after: Epilogue, g: Geometry, left: Source, right: Sou
 # ---- the input, padded where it must be ----------------------------------------------------------
 
 
-def _input(group: Group, target: Target, name: str) -> tuple[View, tuple[int, ...], list[Launching]]:
-    """x as the window moves over it, with its shape, and the kernels that copy it, if it needs a copy."""
+def _input(group: Group, target: Target, name: str) -> tuple[View, list[Launching]]:
+    """x as the window moves over it, and the kernels that copy it, if it needs a copy."""
     hero, (x, _) = group.hero, group.hero.inputs
     op = hero.op
     assert isinstance(op, Conv)
@@ -131,9 +129,9 @@ def _input(group: Group, target: Target, name: str) -> tuple[View, tuple[int, ..
     found = operands.resolve(x, group)
     if inside and found is not None:
         start = sum(-n * s for n, s in zip(low, found.strides, strict=True))
-        return View(found.value, found.strides, found.offset + start), shape, []
+        return View(found.value, found.strides, found.offset + start), []
     zero = Node.of(leaf.Const(value=frozen_array(0, x.type.dtype.numpy)))
     padded = Node.of(view.Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), x, zero)
     wide = Group(Kind.ELEMENTWISE, padded, (*group.nodes, padded), (*group.inputs, zero), (padded,), "pads the input")
     made, launches = operands.materialize(padded, wide, target, f"{name}_pad")
-    return made, static(padded.shape), list(launches)
+    return made, list(launches)

@@ -12,7 +12,16 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xlac.schedule import cost, packing, tiles
-from xlac.schedule.contraction import Axis, Contraction, Source, accumulator, multiply_add, read, unravel, zero
+from xlac.schedule.contraction import (
+    Axis,
+    Contraction,
+    Source,
+    accumulator,
+    multiply_add,
+    read,
+    unravel,
+    zero,
+)
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.group import Group, Launching

@@ -6,8 +6,8 @@ from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ops.contraction import Dot
 from xlac.schedule import contract, epilogue, operands
-from xlac.schedule.contraction import Axis, Contraction, Source
 from xlac.schedule.arrange import Run, arranged, runs
+from xlac.schedule.contraction import Axis, Contraction, Source
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.group import Group, Launching, Scheduled
 from xlac.schedule.operands import View

@@ -23,9 +23,11 @@ from xlac.schedule.tiles import Split, Tile
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Expr, LoopKind, Work
+from xlac_sdk.kernel import Access, Expr, LoopKind, Shuffle, Work
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
+
+TURNED = 16  # most lanes of a square that is turned around in registers
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,21 @@ def is_packed_already(c: Contraction, tile: Tile) -> bool:
     return all(a.right == w for a, w in zip(axes, wanted, strict=False))
 
 
+def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
+    """A square of vectors turned around: blocks off the diagonal change places, ever smaller ones."""
+    lanes = len(rows)
+    found, size = list(rows), lanes // 2
+    while size:
+        stay = tuple(n if not n & size else lanes + n - size for n in range(lanes))
+        swap = tuple(n + size if not n & size else lanes + n for n in range(lanes))
+        for i in range(lanes):
+            if not i & size:
+                pair = (found[i], found[i | size])
+                found[i], found[i | size] = builder.let("x", Shuffle(pair, stay)), builder.let("x", Shuffle(pair, swap))
+        size //= 2
+    return found
+
+
 # ---- while running -------------------------------------------------------------------------------
 
 
@@ -133,6 +150,7 @@ def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile,
     loops = [*(a.extent for a in own), panels.count]
     items, work = prod(loops), size
     lanes = tile.lanes
+    turns = c.inner[-1].right == 1 and c.columns.right != 1 and 1 < lanes <= TURNED and not target.size
 
     def fill(counters: list[Expr], panel: Expr, vectors: int, last: bool) -> None:
         column = build.mul(panel, tile.width)
@@ -144,7 +162,13 @@ def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile,
         def steps(level: int, where: Expr, to_where: Expr) -> None:
             if level < len(c.inner):
                 axis = c.inner[level]
-                with builder.loop("k", 0, axis.extent) as k:
+                turned = 0
+                if turns and level == len(c.inner) - 1:
+                    turned = axis.extent // lanes * lanes
+                    with builder.loop("k", 0, turned, lanes) as k:
+                        to_here = build.add(to_where, build.mul(k, vectors * lanes))
+                        _turn(build.add(where, k), to_here, vectors, last)
+                with builder.loop("k", turned, axis.extent) as k:
                     steps(
                         level + 1, build.add(where, build.mul(k, axis.right)),
                         build.add(to_where, build.mul(k, strides[level] * vectors * lanes)),
@@ -153,6 +177,18 @@ def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile,
             for j in range(vectors):
                 left = c.columns.extent - (c.columns.extent // lanes) * lanes if last and j == vectors - 1 else 0
                 _move(elements, where, to_where, j, left)
+
+        def _turn(where: Expr, to_where: Expr, vectors: int, last: bool) -> None:
+            """`lanes` steps of the sum at once: columns are read along the sum and turned around in registers."""
+            for j in range(vectors):
+                valid = c.columns.extent % lanes if last and j == vectors - 1 else 0
+                columns = [
+                    builder.let("x", build.cast(build.load(source, build.add(where, (j * lanes + i) * c.columns.right), lanes), dtype))
+                    if not valid or i < valid else zero(dtype, lanes)
+                    for i in range(lanes)
+                ]  # fmt: skip
+                for step, row in enumerate(transposed(builder, columns)):
+                    builder.store(to, build.ramp(build.add(to_where, (step * vectors + j) * lanes), 1, lanes), row)
 
         def _move(elements: Elements, where: Expr, to_where: Expr, j: int, left: int) -> None:
             at = build.add(where, j * lanes * c.columns.right)

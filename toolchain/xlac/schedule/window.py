@@ -19,8 +19,8 @@ from xlac.ops.control import Pick
 from xlac.ops.leaf import convert_element
 from xlac.ops.reduction import Window
 from xlac.schedule import cost, epilogue, operands
-from xlac.schedule.accumulate import fixed
 from xlac.schedule.access import Run
+from xlac.schedule.accumulate import fixed
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.group import Group, Kind, Launching, Scheduled, Scratch

@@ -1,0 +1,141 @@
+"""Contractions as inner products: vectors run along the sum, and each result folds its own accumulator.
+
+For operands whose summed axis is the contiguous one (a matrix times a vector, attention scores of one query): both
+are streamed as they lie, which beats turning one around when it is not read often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import prod
+
+from xlac.schedule import tiles
+from xlac.schedule.contraction import Contraction, Source, multiply_add, offset, read, unravel, zero
+from xlac.schedule.elements import Elements
+from xlac.schedule.epilogue import Epilogue
+from xlac.schedule.outer_product import PARALLEL_FLOPS
+from xlac.schedule.tiles import Split
+from xlac_sdk import build
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Expr, LoopKind, Var
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+FOLD = 6  # cycles that folding one accumulator takes
+TURN = 0.5  # cycles an element that turning the right operand around takes
+
+
+def pays(c: Contraction, target: Target) -> bool:
+    """True when streaming both operands along the sum is estimated to be faster than packing the right one."""
+    lanes = target.lanes(c.accumulate)
+    if lanes == 1 or target.size or c.right.constant or len(c.inner) != 1 or c.columns.right == 1:
+        return False
+    (summed,) = c.inner
+    if summed.left != 1 or summed.right != 1 or summed.extent < 2 * lanes:
+        return False
+    more = c.row_count * (summed.extent / (8 * lanes) + FOLD)
+    return more < summed.extent * TURN or c.columns.extent == 1
+
+
+@cache
+def choose(target: Target, dtype: DType, rows: int, columns: int) -> tuple[Split, Split]:
+    """Rows and columns of a tile: each pair has an accumulator."""
+    best: tuple[float, Split, Split] | None = None
+    for tall in range(1, min(8, rows) + 1):
+        for wide in range(1, min(8, columns) + 1):
+            if tall * wide + tall + wide > target.vector_registers:
+                break
+            down, across = tiles.even(rows, tall), tiles.even(columns, wide)
+            total = down.count * across.count * tiles.cycles(down.step, across.step)
+            if best is None or total < best[0] * 0.995:
+                best = total, down, across
+    assert best is not None
+    return best[1], best[2]
+
+
+class InnerProduct:
+    """Writes the kernel's body with the builder of `elements`."""
+
+    def __init__(self, elements: Elements, after: Epilogue, c: Contraction, target: Target) -> None:
+        self.elements, self.builder, self.after, self.c, self.target = elements, elements.builder, after, c, target
+        self.lanes = target.lanes(c.accumulate)
+        self.rows, self.columns = choose(target, c.accumulate, c.rows[1].extent, c.columns.extent)
+
+    def write(self) -> None:
+        """One loop over outer axes, rows of the first axis and tiles."""
+        c, builder = self.c, self.builder
+        extents = [*(a.extent for a in c.outer), c.rows[0].extent, self.rows.count, self.columns.count]
+        items = prod(extents)
+        each = max(1, c.flops // max(1, items))
+        kind = LoopKind.PARALLEL if items > 1 and c.flops >= 2 * PARALLEL_FLOPS else LoopKind.SERIAL
+        grain = min(max(1, PARALLEL_FLOPS // each), max(1, items // 2))
+        with builder.loop("t", 0, items, kind=kind, grain=grain) as t:
+            *outer, first, down, across = unravel(builder, t, extents)
+
+            def row(start: Expr, height: int) -> None:
+                def column(begin: Expr, width: int) -> None:
+                    self._tile(outer, first, start, height, begin, width)
+
+                self._either(self.columns, across, column)
+
+            self._either(self.rows, down, row)
+
+    def _either(self, split: Split, counter: Expr, emit: Callable[[Expr, int], None]) -> None:
+        """The code of a whole tile or of the last, smaller one, as the counter says."""
+        builder, start = self.builder, build.mul(counter, split.step)
+        if not split.rest:
+            emit(start, split.step)
+        elif not split.full:
+            emit(build.index(0), split.rest)
+        else:
+            with builder.when(build.apply(Primitive.LT, counter, build.index(split.full))):
+                emit(start, split.step)
+            with builder.when(build.apply(Primitive.EQ, counter, build.index(split.full))):
+                emit(build.index(split.full * split.step), split.rest)
+
+    def _tile(self, outer: list[Expr], first: Expr, start: Expr, height: int, column: Expr, width: int) -> None:
+        c, builder = self.c, self.builder
+        left = offset(c.outer, outer, "left", c.left.offset)
+        left = builder.let("a", build.add(left, offset(c.rows, (first, start), "left")))
+        right = offset(c.outer, outer, "right", c.right.offset)
+        right = builder.let("b", build.add(right, build.mul(column, c.columns.right)))
+        downs = [build.add(left, i * c.rows[1].left) for i in range(height)]
+        acrosses = [build.add(right, j * c.columns.right) for j in range(width)]
+        sums = [[builder.variable("c", zero(c.accumulate, self.lanes)) for _ in acrosses] for _ in downs]
+        depth, lanes = c.inner[0].extent, self.lanes
+        copies = 2 if height * width <= 8 and depth >= 4 * lanes else 1
+        main, whole = depth // (lanes * copies) * lanes * copies, depth // lanes * lanes
+        with builder.loop("k", 0, main, lanes * copies) as k:
+            for u in range(copies):
+                self._step(sums, downs, acrosses, build.add(k, u * lanes), lanes)
+        for at in range(main, whole, lanes):
+            self._step(sums, downs, acrosses, build.index(at), lanes)
+        scalars: list[list[Var]] | None = None
+        if whole < depth and self.target.masked:
+            mask = builder.let("mask", build.apply(Primitive.LT, build.ramp(0, 1, lanes), build.index(depth - whole)))
+            self._step(sums, downs, acrosses, build.index(whole), lanes, mask)
+        elif whole < depth:
+            scalars = [[builder.variable("s", zero(c.accumulate, 1)) for _ in acrosses] for _ in downs]
+            with builder.loop("k", whole, depth) as k:
+                self._step(scalars, downs, acrosses, k, 1)
+        for i, totals in enumerate(sums):
+            for j, total in enumerate(totals):
+                value = build.fold(Primitive.ADD, total)
+                if scalars is not None:
+                    value = build.apply(Primitive.ADD, value, scalars[i][j])
+                at_rows = (first, build.add(start, i))
+                self.after.store(self.elements, c.place(outer, at_rows, build.add(column, j)), value)
+
+    def _step(
+        self, sums: list[list[Var]], downs: list[Expr], acrosses: list[Expr], k: Expr, lanes: int, mask: Expr | None = None
+    ) -> None:
+        """Adds the products of `lanes` consecutive elements of the sum."""
+        rights = [self._read(self.c.right, build.add(b, k), lanes, mask) for b in acrosses]
+        for down, totals in zip(downs, sums, strict=True):
+            value = self._read(self.c.left, build.add(down, k), lanes, mask)
+            for other, total in zip(rights, totals, strict=True):
+                self.builder.assign(total, multiply_add(self.target, value, other, total))
+
+    def _read(self, source: Source, where: Expr, lanes: int, mask: Expr | None) -> Expr:
+        return self.builder.let("x", read(self.elements, source, where, lanes, self.c.accumulate, mask))
