@@ -29,6 +29,9 @@ class Lazy(Mapping[str, Array]):
             self._made[symbol] = self._makers[symbol]()
         return self._made[symbol]
 
+    def __contains__(self, symbol: object) -> bool:
+        return symbol in self._makers
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._makers)
 
