@@ -109,6 +109,16 @@ def tanh(m: Writer, x: Value) -> Value:
 
 
 def sigmoid(m: Writer, x: Value) -> Value:
-    """1 / (1 + e^-x), by e^-|x| so that nothing overflows and small results keep their precision: 2 ulp."""
+    """1 / (1 + e^-x), by e^-|x| so that nothing overflows and small results keep their precision: 2 ulp.
+
+    The quotient is corrected for what 1 + e lost; its relative change is that over 1 + e. Fast: it is not.
+    """
     e = m.apply(P.EXP, -magnitude(x))
-    return m.select(x < 0.0, e, e.like(1.0)) / (e + 1.0)
+    below = x < 0.0
+    divisor = e + 1.0
+    quotient = m.select(below, e, e.like(1.0)) / divisor
+    if m.fast:
+        return quotient
+    lost = e - (divisor - 1.0)
+    reciprocal = m.select(below, 1.0 - quotient, quotient)
+    return m.fma(quotient * -lost, reciprocal, quotient)

@@ -7,9 +7,11 @@ from functools import lru_cache
 from math import pi
 
 from xlac_sdk.dtypes import DType
+from xlac_sdk.math.parts import two_product
 from xlac_sdk.math.writer import Value, Writer
 
 WORD = 32
+PI_LOW = {DType.F32: -8.742277657347585773e-08, DType.F64: 1.2246467991473531772e-16}  # pi less its rounding
 PAD = 96  # zero bits before the binary point of 2/pi, so that no window starts before the table
 
 
@@ -53,11 +55,17 @@ def reduce(m: Writer, x: Value) -> tuple[Value, Value]:
     fraction = (high << 2) | (columns[2] >> (WORD - 2))
     signed = fraction.bitcast(DType.I64)
     quadrant = (high >> 62) + (fraction >> 63)
-    turn = signed.cast(f.dtype)
+    # the fraction as a float that is exact and the rest, then times pi/2 in two parts
+    cut = 63 - f.mantissa
+    exact = ((signed >> 1) + (1 << (cut - 2))) >> (cut - 1)
+    first, rest = exact.cast(f.dtype) * 2.0**cut, (signed - (exact << cut)).cast(f.dtype)
     if count > 3:
         below = (columns[2] << (WORD + 2)) | (columns[3] << 2) | (columns[4] >> (WORD - 2))
-        turn = turn + below.cast(f.dtype) * 2.0**-64
-    return quadrant.cast(DType.I32).cast(f.bits), turn * (pi / 2 * 2.0**-64)
+        rest = rest + below.cast(f.dtype) * 2.0**-64
+    unit, low = pi / 2 * 2.0**-64, PI_LOW[f.dtype] / 2 * 2.0**-64
+    product, error = two_product(m, first, first.like(unit))
+    angle = product + (error + m.fma(first, low, rest * unit))
+    return quadrant.cast(DType.I32).cast(f.bits), angle
 
 
 def _window(m: Writer, start: Value, count: int, x: Value) -> list[Value]:

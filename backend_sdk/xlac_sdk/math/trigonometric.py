@@ -26,9 +26,9 @@ COS = {
         2.0875702992554855e-09, -1.1358564919252117e-11,
     ),
 }  # fmt: skip
-# pi/2 in parts, the first so short that n times it is exact below the limit (Cody and Waite)
+# pi/2 in parts, all but the last so short that n times them is exact below the limit (Cody and Waite)
 PARTS = {
-    DType.F32: (1.5703125, 4.837512969970703125e-4, 7.5497899548918821e-8),
+    DType.F32: (1.5703125, 0.0004837512969970703, 7.549533620476723e-08, 2.5633440682570896e-12),
     DType.F64: (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21),
 }
 LIMIT = {DType.F32: 8192.0, DType.F64: 2.0**19}
@@ -49,7 +49,6 @@ ATAN = {
         -0.0005929176501076871, 0.00010387695112756186, -8.654692044526076e-06,
     ),
 }  # fmt: skip
-PI_LOW = {DType.F32: -8.742277657347585773e-08, DType.F64: 1.2246467991473531772e-16}  # pi less its rounding
 
 
 def sin(m: Writer, x: Value) -> Value:
@@ -69,7 +68,7 @@ def cos(m: Writer, x: Value) -> Value:
 def _reduced(m: Writer, x: Value) -> tuple[Value, Value]:
     """|x| = quadrant pi/2 + r, the quadrant in its low two bits.
 
-    Up to the limit by subtracting n pi/2 in three parts; a vector with a larger lane goes through integers.
+    Up to the limit by subtracting n pi/2 in parts; a vector with a larger lane goes through integers.
     """
     a = magnitude(x)
     fused = m.fused and x.dtype is DType.F32
@@ -121,7 +120,7 @@ def atan2(m: Writer, y: Value, x: Value) -> Value:
     p = m.fma(z * t, m.polynomial(z, ATAN[x.dtype]), t)
     left = sign_bit(x).ne(0)
     p = m.select(steep ^ left, -p, p)
-    low = PI_LOW[x.dtype]
+    low = payne.PI_LOW[x.dtype]
     base = m.select(steep, x.like(pi / 2), m.select(left, x.like(pi), 0.0))
     base_low = m.select(steep, x.like(low / 2), m.select(left, x.like(low), 0.0))
     angle = with_sign(magnitude(base + (p + base_low)), sign_bit(y))
