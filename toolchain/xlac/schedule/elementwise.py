@@ -19,7 +19,7 @@ from xlac.schedule import cost
 from xlac.schedule.access import Run, Survey, Surveyor, contiguous, expand, runs, strided
 from xlac.schedule.elements import Elements, is_immediate
 from xlac.schedule.group import Group, Launching, Scheduled
-from xlac.schedule.nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded, lanes_for, outer, strips, unroll_for
+from xlac.schedule.nest import CHUNKS, SERIAL_WORK, bounded, chunk_of, lanes_for, outer, strips, unroll_for
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Expr
@@ -112,8 +112,7 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
         _tiles(elements, loops[:-1], inner, crossed[-1], each, strip)
         return
     rows = prod(run.extent for run in loops[:-1])
-    block = lanes * copies
-    chunk = max(block, THREAD_WORK // each // block * block)
+    chunk = chunk_of(lanes * copies, each)
     if rows * inner.extent * each >= SERIAL_WORK and rows < CHUNKS * max(2, target.threads) and inner.extent >= 2 * chunk:
         pieces = Run(-(-inner.extent // chunk), ())
         with outer(builder, target, [*loops[:-1], pieces], chunk * each) as counters:

@@ -82,6 +82,12 @@ def _below(counter: Expr, stop: Expr, lanes: int) -> Expr:
     return build.apply(Primitive.LT, build.ramp(counter, 1, lanes), stop)
 
 
+def chunk_of(block: int, each: int) -> int:
+    """Elements of a vector loop that are worth a thread: a power of two of blocks, so that it tends to divide extents."""
+    wanted = THREAD_WORK // max(1, each) // block
+    return block << max(0, wanted.bit_length() - 1)
+
+
 def bounded(builder: Builder, value: Expr, high: int | None, low: int = 0) -> Expr:
     """A name for an index that is known to lie in a range, which its form does not show."""
     if isinstance(value, Const):

@@ -30,8 +30,8 @@ from xlac.schedule.group import Group, Scheduled
 from xlac.schedule.nest import (
     CHUNKS,
     SERIAL_WORK,
-    THREAD_WORK,
     bounded,
+    chunk_of,
     lanes_for,
     outer,
     serial,
@@ -108,9 +108,8 @@ class Rows:
         extent = self.vector.extent if self.vector else 1
         self.lanes = lanes_for(self.target, self.survey.dtypes, extent)
         self.copies = unroll_for(self.target, self.survey.statements)
-        if self.by_row:
-            if self.ordered:
-                self.lanes = 1
+        if self.by_row and self.ordered:
+            self.lanes = 1
         self.each = self.survey.flops + len(self.survey.accesses)  # operations an element
 
     # ---- loops -------------------------------------------------------------------------------
@@ -125,8 +124,7 @@ class Rows:
         assert vector is not None
         rest = [run for run in self.kept if run is not vector]
         each = max(1, self.each * self.space.count)
-        block = self.lanes * self.copies
-        chunk = max(block, THREAD_WORK // each // block * block)
+        chunk = chunk_of(self.lanes * self.copies, each)
         rows = prod(run.extent for run in rest)
 
         def strip(counters: dict[Run, Expr], start: Expr | int, length: Expr | int) -> None:

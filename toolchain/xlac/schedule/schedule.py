@@ -19,44 +19,25 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
         return Scheduled(())
     match group.kind:
         case Kind.ELEMENTWISE:
-            from xlac.schedule import elementwise
-
-            return elementwise.schedule(group, target, name)
+            from xlac.schedule.elementwise import schedule as write
         case Kind.ROWS:
-            from xlac.schedule import rows
-
-            return rows.schedule(group, target, name)
+            from xlac.schedule.rows import schedule as write
         case Kind.REDUCE:
-            from xlac.schedule import reduce
-
-            return reduce.schedule(group, target, name)
+            from xlac.schedule.reduce import schedule as write
         case Kind.DOT:
-            from xlac.schedule import dot
-
-            return dot.schedule(group, target, name)
+            from xlac.schedule.dot import schedule as write
         case Kind.CONV:
-            from xlac.schedule import conv
-
-            return conv.schedule(group, target, name)
+            from xlac.schedule.conv import schedule as write
         case Kind.WINDOW:
-            from xlac.schedule import window
-
-            return window.schedule(group, target, name)
+            from xlac.schedule.window import schedule as write
         case Kind.SCATTER:
-            from xlac.schedule import scatter
-
-            return scatter.schedule(group, target, name)
+            from xlac.schedule.scatter import schedule as write
         case Kind.CUMULATIVE:
-            from xlac.schedule import cumulative
-
-            return cumulative.schedule(group, target, name)
+            from xlac.schedule.cumulative import schedule as write
         case Kind.SORT:
-            from xlac.schedule import sort
-
-            return sort.schedule(group, target, name)
+            from xlac.schedule.sort import schedule as write
         case Kind.RANDOM:
-            from xlac.schedule import random
-
-            return random.schedule(group, target, name)
+            from xlac.schedule.random import schedule as write
         case Kind.CLAIMED | Kind.CONTROL:
             raise AssertionError(f"a {group.kind.value} group has no kernels")
+    return write(group, target, name)
