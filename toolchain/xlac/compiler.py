@@ -85,15 +85,18 @@ def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
 
 def lower(
     model: Model, target: Target, *, observers: Sequence[Observer] = (), trace: Trace | None = None,
-    until: str | None = None, start: str | None = None,
+    until: str | None = None, start: str | None = None, fuse: bool = True,
 ) -> Lowered:  # fmt: skip
-    """Model to program: optimise the graph, cut it into groups, schedule each, plan memory."""
+    """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
+
+    Without `fuse` every node gets a kernel of its own: what fused programs are compared with.
+    """
     weights = Weights.over(model.weights)
     graph = optimize(
         model.graph, target, weights=weights, precision=model.precision, observers=observers, trace=trace,
         until=until, start=start,
     )  # fmt: skip
-    groups = partition(captured(graph), target)
+    groups = partition(captured(graph), target, fuse=fuse)
     schedules = Schedules(target)
     program = plan(groups, schedules, weights, model.state)
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program)
