@@ -1,0 +1,384 @@
+"""What each pass does, on the smallest graph that shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.interpret import interpret
+from xlac.ir.op import Array
+from xlac.ir.text import parse
+from xlac.ir.types import Type
+from xlac.ops import build, control, scalar
+from xlac.ops.contraction import Conv
+from xlac.ops.effect import Barrier
+from xlac.ops.leaf import Const, Param
+from xlac.passes import contractions, cse, dce, expand, fold, layout, loops, motion, simplify
+from xlac.passes.context import Context
+from xlac.passes.pipeline import optimize
+from xlac.passes.trace import Trace
+from xlac.passes.weights import Weights
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Origin
+from xlac_sdk.target import Target
+
+F32 = DType.F32
+
+
+def graph(*outputs: Node) -> Graph:
+    """A graph of outputs, whose inputs are the parameters that they need."""
+    found = Graph("g", (), {f"y{n}": node for n, node in enumerate(outputs)})
+    inputs = tuple(n for n in found.nodes() if isinstance(n.op, Param) and n.op.kind != "weight")
+    return Graph("g", inputs, found.outputs)
+
+
+def x(*shape: int, dtype: DType = F32, name: str = "x") -> Node:
+    return build.param(name, dtype, shape)
+
+
+def weight(name: str, *shape: int, dtype: DType = F32) -> Node:
+    return build.param(name, dtype, shape, "weight")
+
+
+def counts(g: Graph) -> Counter[str]:
+    return Counter(node.op.mnemonic for node in g.nodes())
+
+
+class Untouched(Mapping[str, Array]):
+    """Weights that may not be read."""
+
+    def __getitem__(self, name: str) -> Array:
+        raise AssertionError(f"weight {name!r} was read")
+
+    def __contains__(self, name: object) -> bool:
+        return name in ("w", "s")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+# ---- expand ------------------------------------------------------------------------------------
+
+
+def softmax_of(node: Node) -> Node:
+    found = build.apply("softmax", node)
+    assert isinstance(found, Node)
+    return Node(found.op, found.inputs, found.types, Origin("probabilities"))
+
+
+def test_expansion_keeps_the_origin() -> None:
+    g = expand.run(graph(softmax_of(x(3, 4))), Trace(), Context())
+    assert "softmax" not in counts(g)
+    assert all(node.name == "probabilities" for node in g.nodes() if node.inputs)
+
+
+def test_a_claimed_composite_keeps_its_name() -> None:
+    g = graph(softmax_of(x(3, 4)))
+    assert expand.run(g, Trace(), Context(Target("t", claims=frozenset({"softmax"})))) is g
+
+
+def test_expansion_enters_bodies_and_composites_in_composites() -> None:
+    body = build.graph("body", [Type(F32, (3,))], lambda h: build.apply("log_softmax", h, axis=0))
+    scan = Node.of(control.Scan(body, 2, 1, 0), x(3))
+    g = expand.run(graph(scan), Trace(), Context())
+    inner = next(n for n in g.nodes() if n.op.mnemonic == "scan").op.bodies()[0]
+    assert "log_softmax" not in counts(inner) and "softmax" not in counts(inner)
+
+
+def test_what_kernels_can_compute_stays() -> None:
+    tanh = build.apply("tanh", x(3))
+    assert isinstance(tanh, Node)
+    assert counts(expand.run(graph(tanh), Trace(), Context()))["tanh"] == 1
+
+
+# ---- simplify ----------------------------------------------------------------------------------
+
+
+def test_simplify_goes_through_broadcast_constants_and_bodies() -> None:
+    body = build.graph("body", [Type(F32, (3,))], lambda h: build.mul(build.add(h, -0.0), 1.0))
+    scan = Node.of(control.Scan(body, 2, 1, 0), x(3))
+    g = simplify.run(graph(scan), Trace(), Context())
+    inner = next(n for n in g.nodes() if n.op.mnemonic == "scan").op.bodies()[0]
+    assert inner.outputs["y0"] is inner.inputs[0]
+
+
+def test_rounding_rules_wait_for_fast_precision() -> None:
+    g = graph(build.sub(x(3), x(3)), build.mul(x(3, name="z"), 0.0))
+    one = x(3)
+    g = graph(build.sub(one, one))
+    assert simplify.run(g, Trace(), Context()) is g
+    assert counts(simplify.run(g, Trace(), Context(precision="fast")))["sub"] == 0
+
+
+def test_fuel_stops_rewriting() -> None:
+    g = graph(build.mul(build.mul(x(3), 1.0), 1.0))
+    whole = Trace()
+    simplify.run(g, whole, Context())
+    assert len(whole.fired) == 2
+    assert simplify.run(g, Trace(fuel=0), Context()) is g
+    assert counts(simplify.run(g, Trace(fuel=1), Context()))["mul"] == 1
+
+
+# ---- cse, fold ---------------------------------------------------------------------------------
+
+
+def test_cse_merges_equal_nodes_but_no_barriers() -> None:
+    a = x(3)
+    g = graph(build.add(build.exp(a), build.exp(a)))
+    assert counts(cse.run(g, Trace(), Context()))["exp"] == 1
+    held = graph(build.add(Node.of(Barrier(), a), Node.of(Barrier(), a)))
+    assert cse.run(held, Trace(), Context()) is held
+
+
+def test_constants_fold_when_small() -> None:
+    a = build.constant(np.arange(6, dtype=np.float32).reshape(2, 3))
+    g = fold.run(graph(build.mul(x(2, 3), build.exp(a))), Trace(), Context())
+    assert counts(g) == {"param": 1, "const": 1, "mul": 1}
+
+
+def test_constants_do_not_grow() -> None:
+    a, b = build.constant(np.arange(300, dtype=np.float32)), build.constant(np.arange(300, dtype=np.float32) + 1)
+    outer = build.mul(build.spread(a, (300, 300), (0,)), build.spread(b, (300, 300), (1,)))
+    g = graph(build.add(x(300, 300), outer))
+    assert fold.run(g, Trace(), Context()) is g
+
+
+def test_loops_are_not_run_at_compile_time() -> None:
+    types = [Type(DType.I32)]
+    cond = build.graph("c", types, lambda i: build.compare(i, "lt", 10**6))
+    body = build.graph("b", types, lambda i: build.add(i, 1))
+    g = graph(Node.of(control.While(cond, body), build.constant(0)))
+    assert fold.run(g, Trace(), Context()) is g
+
+
+def test_weight_expressions_become_derived_weights_unread() -> None:
+    weights = Weights(Untouched())
+    product = build.mul(weight("w", 4, 3), build.spread(weight("s", 4), (4, 3), (0,)))
+    g = fold.run(graph(build.dot(x(5, 3), product, ((1,), (1,)))), Trace(), Context(weights=weights))
+    assert counts(g) == {"param": 2, "dot": 1}
+    assert "w~1" in weights
+
+
+def test_derived_weights_are_computed_once_in_float64() -> None:
+    third = np.full((1000,), 1 / 3, np.float32)
+    weights = Weights({"w": third})
+    total = weight("w", 1000)
+    for _ in range(30):
+        total = build.mul(total, np.float32(1.1))
+    derived = weights.derive(total)
+    assert isinstance(derived.op, Param)
+    exact = (third.astype(np.float64) * np.float64(np.float32(1.1)) ** 30).astype(np.float32)
+    assert np.array_equal(weights[derived.op.name], exact)
+    assert weights[derived.op.name] is weights[derived.op.name]
+
+
+# ---- motion, layout, contractions --------------------------------------------------------------
+
+
+def test_transposes_cancel_through_elementwise() -> None:
+    a = x(2, 3)
+    g = motion.run(graph(build.transpose(build.exp(build.add(build.transpose(a), 1.0)))), Trace(), Context())
+    assert "transpose" not in counts(g)
+
+
+def test_broadcasts_sink() -> None:
+    g = motion.run(graph(build.exp(build.spread(x(3), (100, 3), (1,)))), Trace(), Context())
+    assert next(n for n in g.nodes() if n.op.mnemonic == "exp").shape == (3,)
+
+
+def test_slices_rise_only_where_nothing_else_reads() -> None:
+    a = build.exp(x(10))
+    alone = motion.run(graph(build.cut(a, 0, 2, 5)), Trace(), Context())
+    assert next(n for n in alone.nodes() if n.op.mnemonic == "exp").shape == (3,)
+    shared = graph(build.cut(a, 0, 2, 5), a)
+    assert motion.run(shared, Trace(), Context()) is shared
+
+
+def conv(image: Node, kernel: Node, layout_: tuple[str, str, str] = ("NCHW", "OIHW", "NCHW")) -> Node:
+    return Node.of(Conv(layout_, (1, 1), (1, 1), (1, 1), (1, 1), (1, 1)), image, kernel)
+
+
+def residual_network() -> Graph:
+    """Two convolutions with batch norm, relu and a residual sum, in NCHW."""
+    image = x(2, 4, 5, 6)
+    value = image
+    for layer in range(2):
+        value = conv(value, weight(f"k{layer}", 4, 4, 3, 3))
+        value = build.apply("batch_norm", value, *(weight(f"{n}{layer}", 4) for n in ("g", "b", "m", "v")))  # type: ignore[assignment]
+        value = build.maximum(value if layer == 0 else build.add(value, image), 0.0)
+    return graph(value)
+
+
+def residual_weights() -> dict[str, Array]:
+    numbers = np.random.default_rng(0)
+    found: dict[str, Array] = {}
+    for layer in range(2):
+        found[f"k{layer}"] = numbers.normal(0, 0.2, (4, 4, 3, 3)).astype(np.float32)
+        for name in "gbm":
+            found[f"{name}{layer}"] = numbers.normal(0, 1, 4).astype(np.float32)
+        found[f"v{layer}"] = numbers.uniform(0.5, 2, 4).astype(np.float32)
+    return found
+
+
+def test_batch_norm_and_layout_leave_convolutions_and_shifts() -> None:
+    g, weights = residual_network(), Weights(residual_weights())
+    after = optimize(g, Target("t"), weights=weights, checked=True)
+    found = counts(after)
+    assert found["conv"] == 2 and found["transpose"] == 2, "one at the input, one at the output"
+    assert not found["mul"] + found["sub"] + found["div"] + found["rsqrt"]
+    assert all(n.op.layout == ("NHWC", "HWIO", "NHWC") for n in after.nodes() if isinstance(n.op, Conv))
+    image = {"x": np.random.default_rng(1).normal(size=(2, 4, 5, 6)).astype(np.float32)}
+    exact = interpret(g, image, residual_weights(), float64=True)["y0"]
+    folded = interpret(after, image, weights)["y0"]
+    plain = interpret(g, image, residual_weights())["y0"]
+    error, before = np.abs(folded - exact).max(), np.abs(plain - exact).max()
+    assert error < 2 * before + 1e-6, "folding costs no accuracy"
+
+
+def test_batch_norm_of_halves_waits_for_fast_precision() -> None:
+    def scaled() -> Graph:
+        image, kernel = x(1, 2, 4, 4, dtype=DType.F16), weight("k", 2, 2, 3, 3, dtype=DType.F16)
+        return graph(build.mul(conv(image, kernel), build.spread(weight("s", 2, dtype=DType.F16), (1, 2, 4, 4), (1,))))
+
+    weights = {"k": np.ones((2, 2, 3, 3), np.float16), "s": np.ones(2, np.float16)}
+    assert counts(optimize(scaled(), Target("t"), weights=weights))["mul"] == 1
+    assert counts(optimize(scaled(), Target("t"), weights=weights, precision="fast"))["mul"] == 0
+
+
+def test_a_scale_that_is_shared_is_not_folded() -> None:
+    product = build.dot(x(5, 3), weight("w", 4, 3), ((1,), (1,)))
+    g = graph(build.mul(product, build.spread(weight("s", 4), (5, 4), (1,))), product)
+    assert counts(contractions.run(g, Trace(), Context()))["dot"] == 1
+
+
+def test_dots_need_no_transposes_and_merge_axes() -> None:
+    q, k = x(2, 4, 6, 5), x(2, 4, 7, 5, name="k")
+    g = graph(build.dot(q, build.transpose(k, (0, 1, 3, 2)), ((3,), (2,)), ((0, 1), (0, 1))))
+    after = contractions.run(g, Trace(), Context())
+    assert counts(after) == {"param": 2, "reshape": 3, "dot": 1}
+    (dot,) = (n for n in after.nodes() if n.op.mnemonic == "dot")
+    assert [i.shape for i in dot.inputs] == [(8, 6, 5), (8, 7, 5)]
+
+
+def test_reshapes_cancel_between_dots() -> None:
+    hidden = build.exp(build.dot(x(2, 3, 4), weight("a", 4, 5), ((2,), (0,))))
+    g = contractions.run(graph(build.dot(hidden, weight("b", 5, 6), ((2,), (0,)))), Trace(), Context())
+    assert counts(g)["reshape"] == 2, "one before the first, one after the last"
+
+
+def test_convolutions_of_one_layout_are_left_alone() -> None:
+    g = graph(conv(x(1, 4, 4, 2), weight("k", 3, 3, 2, 2), ("NHWC", "HWIO", "NHWC")))
+    assert layout.run(g, Trace(), Context()) is g
+
+
+# ---- loops, dce --------------------------------------------------------------------------------
+
+
+def recurrent(length: int = 6) -> Graph:
+    """h = exp(min(h + x[t] @ w, 0)) with w made in the loop."""
+
+    def step(h: Node, s: Node, w: Node) -> tuple[Node, Node]:
+        shared = build.sqrt(build.mul(w, w))
+        new = build.exp(build.minimum(build.add(h, build.dot(s, shared, ((0,), (0,)))), 0.0))
+        return new, new
+
+    body = build.graph("step", [Type(F32, (3,)), Type(F32, (4,)), Type(F32, (4, 3))], step)
+    scan = Node.of(control.Scan(body, length, 1, 1), x(3, name="h"), x(length, 4), x(4, 3, name="w"))
+    return graph(build.pick(scan, 1))
+
+
+def test_scan_projects_all_its_inputs_at_once() -> None:
+    g = recurrent()
+    after = dce.run(loops.run(g, Trace(), Context()), Trace(), Context())
+    scan = next(n for n in after.nodes() if n.op.mnemonic == "scan")
+    (body,) = scan.op.bodies()
+    assert "dot" not in counts(body) and "sqrt" not in counts(body)
+    dot = next(n for n in after.nodes() if n.op.mnemonic == "dot")
+    assert dot.shape == (6, 3)
+    assert len(body.inputs) == 2, "the carry and its projected slice"
+    given = {n: np.random.default_rng(3).normal(size=s).astype(np.float32) for n, s in (("h", 3), ("x", (6, 4)), ("w", (4, 3)))}
+    assert np.allclose(interpret(g, given)["y0"], interpret(after, given)["y0"], rtol=1e-5)
+
+
+def test_invariants_leave_a_while() -> None:
+    types = [Type(DType.I32), Type(F32, (3,)), Type(F32, (3,))]
+    cond = build.graph("c", types, lambda i, total, w: build.compare(i, "lt", 3))
+    body = build.graph("b", types, lambda i, total, w: (build.add(i, 1), build.add(total, build.exp(w)), w))
+    loop = Node.of(control.While(cond, body), build.constant(0), x(3), x(3, name="w"))
+    g = graph(build.pick(loop, 1))
+    after = dce.run(loops.run(g, Trace(), Context()), Trace(), Context())
+    assert counts(after)["exp"] == 1
+    inner = next(n for n in after.nodes() if n.op.mnemonic == "while").op.bodies()[1]
+    assert "exp" not in counts(inner) and len(inner.inputs) == 3, "w itself is not carried any more"
+    given = {"x": np.zeros(3, np.float32), "w": np.ones(3, np.float32)}
+    assert np.allclose(interpret(after, given)["y0"], 3 * np.e)
+
+
+def test_a_carry_that_never_changes_is_shared() -> None:
+    body = build.graph("b", [Type(F32, (3,)), Type(F32, (3,))], lambda h, w: (build.add(h, w), w))
+    scan = Node.of(control.Scan(body, 4, 2, 0), x(3), x(3, name="w"))
+    after = loops.run(graph(build.pick(scan, 0), build.pick(scan, 1)), Trace(), Context())
+    assert next(n for n in after.nodes() if isinstance(n.op, control.Scan)).op.carries == 1  # type: ignore[attr-defined]
+    assert after.outputs["y1"].op.mnemonic == "param"
+
+
+def test_dead_results_and_operands_go() -> None:
+    branches = tuple(
+        build.graph(f"b{k}", [Type(F32, (3,))] * 2, lambda a, b, k=k: (build.mul(a, float(k)), build.exp(b))) for k in (1, 2)
+    )
+    cond = Node.of(control.Cond(branches), x(dtype=DType.I32, name="i"), x(3), x(3, name="unused"))
+    after = dce.run(graph(build.pick(cond, 0)), Trace(), Context())
+    found = next(n for n in after.nodes() if isinstance(n.op, control.Cond))
+    assert len(found.inputs) == 2 and len(found.results) == 1 and "pick" not in counts(after)
+
+
+def test_dead_carries_go_and_those_that_feed_others_stay() -> None:
+    types = [Type(DType.I32), Type(F32), Type(F32), Type(F32)]
+    cond = build.graph("c", types, lambda i, a, b, dead: build.compare(i, "lt", 3))
+    body = build.graph("b", types, lambda i, a, b, dead: (build.add(i, 1), build.add(a, b), build.mul(b, 2.0), build.exp(dead)))
+    first = [build.constant(v, F32) for v in (0.0, 1.0, 5.0)]
+    loop = Node.of(control.While(cond, body), build.constant(0), *first)
+    after = dce.run(graph(build.pick(loop, 1)), Trace(), Context())
+    found = next(n for n in after.nodes() if isinstance(n.op, control.While))
+    assert len(found.results) == 3
+    assert interpret(after, {})["y0"] == 7
+
+
+# ---- everything that a pass makes can be written and read again --------------------------------
+
+
+def test_a_graph_from_text() -> None:
+    g = parse(
+        """graph g {
+          x = param() name="x" type=<f32[2, 3]> : f32[2, 3]
+          %1 = transpose(x) perm=(1, 0) : f32[3, 2]
+          %2 = transpose(%1) perm=(1, 0) : f32[2, 3]
+          inputs x
+          return y=%2
+        }
+        """
+    )
+    assert isinstance(simplify.run(g, Trace(), Context()).outputs["y"].op, Param)
+
+
+def test_halves_keep_their_rounding() -> None:
+    a = x(4, dtype=DType.F16)
+    rounded = build.mul(build.mul(a, 3.0), 5.0)
+    assert counts(simplify.run(graph(rounded), Trace(), Context()))["mul"] == 2
+    assert counts(simplify.run(graph(rounded), Trace(), Context(precision="fast")))["mul"] == 1
+    assert not isinstance(rounded.op, Const | scalar.Add)
+
+
+@pytest.mark.parametrize("dims", [(0, 3), (3, 0)])
+def test_empty_tensors_pass_through(dims: tuple[int, int]) -> None:
+    g = graph(build.reduce(build.exp(build.transpose(x(*dims))), "add", 0))
+    after = optimize(g, Target("t"), weights={}, checked=True)
+    given = {"x": np.zeros(dims, np.float32)}
+    assert np.array_equal(interpret(g, given)["y0"], interpret(after, given)["y0"])

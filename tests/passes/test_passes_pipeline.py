@@ -1,0 +1,153 @@
+"""The whole pipeline keeps the meaning of graphs, reaches an end, and takes time linear in their nodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs import Case, cases, make, tolerance
+from hypothesis import HealthCheck, given, settings
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.interpret import interpret
+from xlac.ops import build
+from xlac.passes import pipeline
+from xlac.passes.pattern import Equation, Structural
+from xlac.passes.pipeline import PASSES, optimize
+from xlac.passes.trace import Trace
+from xlac.passes.weights import Weights
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import SourceError
+from xlac_sdk.target import Target
+
+TARGET = Target("generic")
+
+
+def agrees(case: Case, precision: str = "default") -> Graph:
+    """The optimised graph, after checking that it computes what the graph did."""
+    weights, trace = Weights(case.weights), Trace()
+    graph = optimize(case.graph, TARGET, weights=weights, precision=precision, trace=trace, checked=True)
+    assert not trace.gave_up, "rules undo each other"
+    halves = any(t.dtype.is_half for node in case.graph.nodes() for t in node.results)
+    for wide in (True, False):
+        with np.errstate(all="ignore"):
+            before = interpret(case.graph, case.inputs, case.weights, float64=wide)
+            after = interpret(graph, case.inputs, weights, float64=wide)
+        for name, array in before.items():
+            assert after[name].dtype == array.dtype and after[name].shape == array.shape
+            limit = tolerance(DType.BF16) if halves else tolerance(DType.F32)
+            a, b = array.astype(np.float64), after[name].astype(np.float64)
+            scale = 1 + float(np.abs(a).max(initial=0))
+            assert np.allclose(a, b, rtol=limit, atol=limit * scale), f"{name} in {'float64' if wide else 'its own type'}"
+    again = optimize(graph, TARGET, weights=weights, precision=precision, checked=True)
+    assert again is graph, "the pipeline finds more to do in what it made"
+    return graph
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases())
+def test_random_graphs_keep_their_meaning(case: Case) -> None:
+    agrees(case)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_larger_graphs_keep_their_meaning(seed: int) -> None:
+    agrees(make(Random(seed), 40))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_fast_precision_stays_near(seed: int) -> None:
+    case = make(Random(1000 + seed), 12)
+    weights = Weights(case.weights)
+    graph = optimize(case.graph, TARGET, weights=weights, precision="fast", checked=True)
+    with np.errstate(all="ignore"):
+        before = interpret(case.graph, case.inputs, case.weights, float64=True)
+        after = interpret(graph, case.inputs, weights, float64=True)
+    halves = any(t.dtype.is_half for node in case.graph.nodes() for t in node.results)
+    for name, array in before.items():
+        limit = 0.2 if halves else 1e-4
+        scale = 1 + float(np.abs(array.astype(np.float64)).max(initial=0))
+        assert np.allclose(array.astype(np.float64), after[name].astype(np.float64), rtol=limit, atol=limit * scale)
+
+
+def chain(length: int) -> Graph:
+    """A long graph with something for most passes to do."""
+    x = build.param("x", DType.F32, (6, 4))
+    weight = build.param("w", DType.F32, (4, 4), "weight")
+    y = x
+    for step in range(length):
+        match step % 5:
+            case 0:
+                y = build.add(build.mul(y, 1.0), build.exp(build.sub(x, 0.0)))
+            case 1:
+                y = build.transpose(build.maximum(build.transpose(y), 0.25))
+            case 2:
+                y = build.dot(y, weight, ((1,), (0,)))
+            case 3:
+                y = build.reshape(build.mul(build.reshape(y, (24,)), 0.5), (6, 4))
+            case _:
+                y = build.sub(y, build.back(build.reduce(y, "max", 1), y.shape, (1,)))
+    return Graph("chain", (x,), {"y": y})
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Counts how often a rule is tried on a node."""
+    count = [0]
+    for kind in (Equation, Structural):
+        original = kind.rewrite
+
+        def counted(self: Any, node: Node, site: Any, original: Any = original) -> Node | None:
+            count[0] += 1
+            return original(self, node, site)  # type: ignore[no-any-return]
+
+        monkeypatch.setattr(kind, "rewrite", counted)
+    yield count
+
+
+def test_work_grows_linearly(tried: list[int]) -> None:
+    found = []
+    for length in (500, 2000):
+        tried[0] = 0
+        optimize(chain(length), TARGET, weights={"w": np.zeros((4, 4), np.float32)})
+        found.append(tried[0])
+    assert found[1] < 4.4 * found[0], found
+
+
+def test_twenty_thousand_nodes() -> None:
+    graph = chain(6000)
+    assert len(list(graph.nodes())) > 20_000
+    assert optimize(graph, TARGET, weights={"w": np.zeros((4, 4), np.float32)}) is not graph
+
+
+def test_observers_are_told_of_every_pass() -> None:
+    seen = []
+    graph = chain(10)
+    optimize(graph, TARGET, weights={}, observers=[lambda name, before, after, seconds: seen.append((name, before, after))])
+    assert [name for name, *_ in seen] == list(PASSES)
+    assert seen[0][1] is graph
+    assert all(a[2] is b[1] for a, b in itertools.pairwise(seen))
+
+
+def test_a_part_of_the_pipeline() -> None:
+    assert pipeline.chosen("expand", "cse") == ["expand", "simplify-expanded", "cse"]
+    with pytest.raises(SourceError, match="there is no pass 'fuse'"):
+        pipeline.chosen(None, "fuse")
+
+
+def test_half_the_passes_then_the_other_half() -> None:
+    weights = Weights({"w": np.zeros((4, 4), np.float32)})
+    whole = optimize(chain(20), TARGET, weights=weights)
+    first = optimize(chain(20), TARGET, weights=weights, until="loops")
+    second = optimize(first, TARGET, weights=weights, start="dce")
+    assert [n.op.mnemonic for n in second.nodes()] == [n.op.mnemonic for n in whole.nodes()]
+
+
+def test_the_same_object_when_nothing_changes() -> None:
+    x = build.param("x", DType.F32, (3,))
+    graph = Graph("one", (x,), {"y": build.exp(x)})
+    assert optimize(graph, TARGET, weights={}) is graph
