@@ -23,6 +23,7 @@ from xlac_sdk.source import UnsupportedError
 
 P = Primitive
 X = np.arange(4096, dtype="f4")
+KEPT: list[object] = []
 
 
 def parallel(count: int = 4096, start: int = 0, step: int = 16, grain: int = 1, flops: int = 10**7) -> Program:
@@ -151,3 +152,25 @@ def test_the_process_ends_with_threads_waiting() -> None:
 def test_too_many_threads_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="XL5110"):
         loaded(parallel(), machine(300))
+
+
+def test_without_futexes_threads_wait_on_a_condition() -> None:
+    """The pool of other systems, which this one can run too."""
+    import ctypes
+
+    from xlac_cpu import link, objects
+    from xlac_cpu import pool as pools
+    from xlac_cpu.machine import host
+
+    code = link.load([objects.object_code(pools.text(host(), futex=False))], ("fork",))
+    block = ctypes.create_string_buffer(pools.SIZE + 64)
+    pools.prepare(block, 4, code[1]["fork"], spin=1)  # asleep between any two jobs
+    fork = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code[1]["fork"])
+    seen = np.zeros(64, np.int64)
+    chunk = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(lambda frame, number: seen.__setitem__(number, seen[number] + 1))
+    for round in range(1, 200):
+        fork(pools.place(block), ctypes.cast(chunk, ctypes.c_void_p), None, 64)
+        assert (seen == round).all()
+        if round % 20 == 0:
+            time.sleep(0.002)
+    KEPT.append((code, block, chunk))  # its threads never end

@@ -17,6 +17,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from xlac_cpu import link, module, objects
@@ -76,8 +77,11 @@ def _numpy_api() -> tuple[int, int]:
     """The addresses of NumPy's array type and of PyArray_NewFromDescr."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    core = sys.modules.get("numpy._core") or sys.modules["numpy.core"]
-    table = ctypes.cast(get(core._multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    try:
+        core = import_module("numpy._core._multiarray_umath")
+    except ImportError:  # NumPy 1
+        core = import_module("numpy.core._multiarray_umath")
+    table = ctypes.cast(get(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
     return int(table[2] or 0), int(table[94] or 0)
 
 
@@ -100,7 +104,10 @@ def function(
     capsule = make(ctypes.addressof(plan), name, None)
     method = _Method(b"call", code["call"], _FASTCALL_KEYWORDS, b"Runs the compiled model.")
     owner = _Owner((plan, kept, name, method, keep))
-    weakref.finalize(owner, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code["discard"]), _Pinned(plan))
+    finalizer = weakref.finalize(
+        owner, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code["discard"]), _Pinned(plan)
+    )
+    finalizer.atexit = False  # a daemon's call may still be under way; the process ends anyway
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
     result: Callable[..., Any] = new(ctypes.addressof(method), capsule, owner)

@@ -7,7 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from xlac_cpu import driver, function, layout
-from xlac_cpu.function import Style, Text
+from xlac_cpu.expressions import Style
+from xlac_cpu.function import Text
 from xlac_cpu.machine import Machine
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.legalize import legalize

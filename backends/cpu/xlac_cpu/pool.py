@@ -10,11 +10,14 @@ import ctypes
 import json
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xlac_cpu import link, module, objects
 from xlac_cpu.machine import Machine, host
 from xlac_sdk.source import Diagnostic, UnsupportedError
+
+if TYPE_CHECKING:
+    Block = ctypes.Array[ctypes.c_char]
 
 SIZE = 640
 SPIN = 4000  # polls before a thread goes to sleep: some tens of microseconds
@@ -31,11 +34,11 @@ _FUTEX = {
 }
 _lock = threading.Lock()
 _code: list[Any] = []  # the linked code; kept, because the threads run it
-_pools: dict[int, ctypes.Array[ctypes.c_char]] = {}
+_pools: dict[int, Block] = {}
 
 
-def text(machine: Machine) -> str:
-    """The pool's module. Linux threads sleep on a futex, others on a condition variable."""
+def text(machine: Machine, futex: bool = True) -> str:
+    """The pool's module. Linux threads sleep on a futex, others, or where it is not wanted, on a condition."""
     linux = "linux" in machine.triple
     arm = machine.arch in ("aarch64", "arm64") or machine.arch.startswith(("armv7", "armv8", "thumbv7"))
     pause = "llvm.x86.sse2.pause" if machine.is_x86 else ""
@@ -44,7 +47,7 @@ def text(machine: Machine) -> str:
     return module.template("pool.ll.j2").render(
         header=json.dumps(machine.settings, sort_keys=True),
         triple=machine.triple,
-        futex=_FUTEX.get(machine.arch, 0) if linux else 0,
+        futex=_FUTEX.get(machine.arch, 0) if linux and futex else 0,
         pause=pause,
         hint=arm,
         bits=machine.pointer_bits,
@@ -69,21 +72,23 @@ def of(threads: int) -> int:
         block = _pools.get(threads)
         if block is None:
             block = _pools[threads] = ctypes.create_string_buffer(SIZE + 64)
-            _reset(block, threads)
-        return _start(block)
+            prepare(block, threads, _code[0][1]["fork"])
+        return place(block)
 
 
-def _start(block: ctypes.Array[ctypes.c_char]) -> int:
+def place(block: Block) -> int:
     """Where the pool is: the first cache line of its block."""
     address = ctypes.addressof(block)
     return address + -address % 64
 
 
-def _reset(block: ctypes.Array[ctypes.c_char], threads: int) -> None:
-    ctypes.memset(_start(block), 0, SIZE)
-    ctypes.c_void_p.from_address(_start(block)).value = _code[0][1]["fork"]
-    ctypes.c_int32.from_address(_start(block) + 8).value = threads
-    ctypes.c_int32.from_address(_start(block) + 12).value = SPIN
+def prepare(block: Block, threads: int, fork: int, spin: int = SPIN) -> None:
+    """A pool with no threads yet and nothing to do."""
+    start = place(block)
+    ctypes.memset(start, 0, SIZE)
+    ctypes.c_void_p.from_address(start).value = fork
+    ctypes.c_int32.from_address(start + 8).value = threads
+    ctypes.c_int32.from_address(start + 12).value = spin
 
 
 def _forked() -> None:
@@ -91,4 +96,4 @@ def _forked() -> None:
     global _lock
     _lock = threading.Lock()  # another thread may have held it
     for threads, block in _pools.items():
-        _reset(block, threads)
+        prepare(block, threads, _code[0][1]["fork"])
