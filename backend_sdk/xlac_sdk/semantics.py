@@ -84,7 +84,8 @@ def _to_integer(x: Array, dtype: DType) -> Array:
 def _round_to_odd(x: Array) -> Array:
     """f64 to f32 so that a second, narrower rounding gives what one rounding would have."""
     near = np.asarray(x.astype(np.float32))
-    error = x - near.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        error = x - near.astype(np.float64)
     bits = near.view(np.uint32)
     inexact = (error != 0) & np.isfinite(near) & (bits & 1 == 0) & (near != 0)
     away = (error > 0) == (near > 0)
@@ -180,7 +181,10 @@ def _high(x: Any) -> Any:
 def _pow(a: Any, b: Any) -> Any:
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype.kind == "f":
-        return _wide(np.power, a, b)
+        result = _wide(np.power, a, b)
+        # NumPy takes the power 1/2 by sqrt, which has no -inf
+        open_end = np.isneginf(a) & np.isfinite(b) & (b != np.floor(b))
+        return np.where(open_end, np.where(b > 0, np.inf, 0.0).astype(a.dtype), result) if open_end.any() else result
     negative = b < 0
     exponent = np.where(negative, np.zeros_like(b), b)
     result, square = np.ones_like(a), a.copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from xlac_sdk.kernel import (
     Access,
@@ -32,7 +32,10 @@ from xlac_sdk.kernel import (
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Step, While
+from xlac_sdk.sharing import named, operands, roots, walk
 
+NOTHING: Mapping[int, str] = {}
+TREE = 400  # nodes of a statement up to which shared parts are simply repeated
 INFIX = {
     Primitive.ADD: "+", Primitive.SUB: "-", Primitive.MUL: "*", Primitive.DIV: "/", Primitive.REM: "%",
     Primitive.LT: "<", Primitive.LE: "<=", Primitive.EQ: "==", Primitive.NE: "!=", Primitive.AND: "&",
@@ -50,33 +53,35 @@ def show(kernel: Kernel) -> str:
     return "\n".join([f"{head}{note}", *_block(kernel.body, 1)])
 
 
-def expr(node: Expr) -> str:
-    """An expression as text; vectors show their lane count where they begin."""
+def expr(node: Expr, known: Mapping[int, str] = NOTHING) -> str:
+    """An expression as text; vectors show their lane count where they begin. `known` names some already, by id."""
+    if id(node) in known:
+        return known[id(node)]
     match node:
         case Const(value=value, lanes=lanes):
             return f"{value}" if lanes == 1 else f"{value}<{lanes}>"
         case Var(name=name):
             return name
         case Ramp(base=base, stride=stride, lanes=lanes):
-            return f"ramp({expr(base)}, {stride}, {lanes})"
+            return f"ramp({expr(base, known)}, {stride}, {lanes})"
         case Splat(value=value, lanes=lanes):
-            return f"splat({expr(value)}, {lanes})"
+            return f"splat({expr(value, known)}, {lanes})"
         case Load(buffer=buffer, index=index, lanes=lanes, mask=mask):
             width = f" : {lanes}" if lanes > 1 and index.lanes == 1 else ""
-            guard = f" if {expr(mask)}" if mask is not None else ""
-            return f"{buffer.name}[{expr(index)}{width}{guard}]"
+            guard = f" if {expr(mask, known)}" if mask is not None else ""
+            return f"{buffer.name}[{expr(index, known)}{width}{guard}]"
         case Apply(primitive=Primitive.CAST | Primitive.BITCAST as p, operands=(value,), dtype=dtype):
-            return f"{p.value}({expr(value)}, {dtype})"
+            return f"{p.value}({expr(value, known)}, {dtype})"
         case Apply(primitive=primitive, operands=operands):
             if primitive in INFIX:
-                return f"({expr(operands[0])} {INFIX[primitive]} {expr(operands[1])})"
-            return f"{primitive.value}({', '.join(map(expr, operands))})"
+                return f"({expr(operands[0], known)} {INFIX[primitive]} {expr(operands[1], known)})"
+            return f"{primitive.value}({', '.join((expr(o, known) for o in operands))})"
         case Fold(primitive=primitive, value=value):
-            return f"fold({primitive.value}, {expr(value)})"
+            return f"fold({primitive.value}, {expr(value, known)})"
         case Shuffle(values=values, picks=picks):
-            return f"shuffle({', '.join(map(expr, values))}; {', '.join(map(str, picks))})"
+            return f"shuffle({', '.join((expr(v, known) for v in values))}; {', '.join(map(str, picks))})"
         case Exchange(value=value, distance=distance):
-            return f"exchange({expr(value)}, {distance})"
+            return f"exchange({expr(value, known)}, {distance})"
 
 
 def _size(buffer: Buffer) -> str:
@@ -90,24 +95,29 @@ def _type(var: Var) -> str:
 def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
     pad = "    " * depth
     for stmt in body:
+        known: dict[int, str] = {}
+        for shared in _shared(stmt):  # as a tree it could be larger than memory
+            text = expr(shared, known)
+            known[id(shared)] = f"%{len(known)}"
+            yield f"{pad}{known[id(shared)]} = {text}"
         match stmt:
             case For():
                 kind = "" if stmt.kind is LoopKind.SERIAL else f"{stmt.kind.value} "
                 step = f" step {stmt.step}" if stmt.step != 1 else ""
-                yield f"{pad}{kind}for {stmt.counter.name} in {expr(stmt.start)}..{expr(stmt.stop)}{step}:"
+                yield f"{pad}{kind}for {stmt.counter.name} in {expr(stmt.start, known)}..{expr(stmt.stop, known)}{step}:"
                 yield from _block(stmt.body, depth + 1)
             case Let(var=var, value=value, mutable=mutable):
-                yield f"{pad}{'var' if mutable else 'let'} {var.name}: {_type(var)} = {expr(value)}"
+                yield f"{pad}{'var' if mutable else 'let'} {var.name}: {_type(var)} = {expr(value, known)}"
             case Assign(var=var, value=value):
-                yield f"{pad}{var.name} = {expr(value)}"
+                yield f"{pad}{var.name} = {expr(value, known)}"
             case Store():
                 lanes = f" : {stmt.value.lanes}" if stmt.value.lanes > 1 and stmt.index.lanes == 1 else ""
-                guard = f" if {expr(stmt.mask)}" if stmt.mask is not None else ""
+                guard = f" if {expr(stmt.mask, known)}" if stmt.mask is not None else ""
                 how = f" {stmt.atomic.value}=" if stmt.atomic else " ="
                 flag = "  // streaming" if stmt.streaming else ""
-                yield f"{pad}{stmt.buffer.name}[{expr(stmt.index)}{lanes}{guard}]{how} {expr(stmt.value)}{flag}"
+                yield f"{pad}{stmt.buffer.name}[{expr(stmt.index, known)}{lanes}{guard}]{how} {expr(stmt.value, known)}{flag}"
             case If(condition=condition, then=then, otherwise=otherwise):
-                yield f"{pad}if {expr(condition)}:"
+                yield f"{pad}if {expr(condition, known)}:"
                 yield from _block(then, depth + 1)
                 if otherwise:
                     yield f"{pad}else:"
@@ -117,11 +127,20 @@ def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
             case Barrier():
                 yield f"{pad}barrier"
             case Prefetch(buffer=b, index=index):
-                yield f"{pad}prefetch {b.name}[{expr(index)}]"
+                yield f"{pad}prefetch {b.name}[{expr(index, known)}]"
             case Instruction(name=name, operands=operands, meaning=meaning):
-                shown = ", ".join(o.name if isinstance(o, Buffer) else expr(o) for o in operands)
+                shown = ", ".join(o.name if isinstance(o, Buffer) else expr(o, known) for o in operands)
                 yield f"{pad}{name}({shown}) means:"
                 yield from _block(meaning, depth + 1)
+
+
+def _shared(stmt: Stmt) -> list[Expr]:
+    """The parts to name when what a statement evaluates is far larger as a tree than in memory."""
+    sizes: dict[int, int] = {}
+    for one in walk(roots(stmt)):
+        sizes[id(one)] = 1 + sum(sizes[id(o)] for o in operands(one))
+    large = any(sizes[id(root)] > TREE for root in roots(stmt))
+    return named(roots(stmt)) if large else []
 
 
 def show_program(program: Program) -> str:

@@ -71,13 +71,13 @@ def agrees(got: Array, want: Array, tolerance: Tolerance) -> NDArray[np.bool_]:
     dtype = DType.of(want.dtype)
     if not dtype.is_float:
         return np.asarray(got == want)
-    both_nan = np.isnan(got) & np.isnan(want)
-    distance = np.abs(_order(got, dtype) - _order(want, dtype))
-    near = distance <= tolerance.ulp
-    if tolerance.absolute:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        nan, expected_nan = np.isnan(got), np.isnan(want)
+        distance = np.abs(_order(got, dtype) - _order(want, dtype))
+        near = distance <= tolerance.ulp
+        if tolerance.absolute:
             near |= np.abs(got.astype(np.float64) - want.astype(np.float64)) <= tolerance.absolute
-    return both_nan | (near & ~np.isnan(got) & ~np.isnan(want))
+    return np.where(nan | expected_nan, nan & expected_nan, near)
 
 
 def _order(x: Array, dtype: DType) -> Array:

@@ -128,7 +128,7 @@ def parallel_step() -> Case:
         with b.loop("i", 1, SIZE, 4, kind=LoopKind.PARALLEL) as i, b.loop("j", build.sub(i, 1), build.add(i, 3)) as j:
             b.store(y, j, _twice(build.load(x, j)))
 
-    return single("a parallel loop with a start and a step", body, size=40)
+    return single("a parallel loop with a start and a step", body, size=36)
 
 
 def nested() -> Case:
@@ -280,9 +280,9 @@ def instruction() -> Case:
 def deep() -> Case:
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
-            value: Expr = build.apply(P.MUL, build.load(x, i), Const(0.5, F32))
-            for _ in range(200):  # shared at every level: 2 ** 200 as a tree
-                value = build.apply(P.SUB, build.apply(P.MUL, value, value), Const(0.75, F32))
+            value = build.load(x, i)
+            for _ in range(100):  # shared at every level: 2 ** 100 as a tree
+                value = build.apply(P.MAX, build.apply(P.SUB, value, Const(0.25, F32)), build.apply(P.SUB, Const(0.125, F32), value))
             b.store(y, i, value)
 
     return single("a deep expression whose parts are shared", body)
@@ -414,8 +414,8 @@ def vector_accumulate(lanes: int) -> Case:
         b.emit(Assign(total, build.apply(P.MUL, total, Const(0.5, F32))))
         b.store(y, build.ramp(0, 1, lanes), total)
 
-    # a backend may not contract: the products are rounded
-    return single("a vector that accumulates", body, size=4 * lanes, out=lanes, group="vectors")
+    # a backend may contract each product into its sum, so one rounding of each may differ
+    return single("a vector that accumulates", body, size=4 * lanes, out=lanes, group="vectors", tolerance=Tolerance(4, 1e-6))
 
 
 def vector_select(lanes: int) -> Case:

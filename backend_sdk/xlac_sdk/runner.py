@@ -1,0 +1,134 @@
+"""Runs programs on a device that the host drives: five methods of a `Device` become an Executable."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from xlac_sdk.backend import Array, Device
+from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+ALIGN = 256  # bytes: what `Device.alloc` promises, and so what every slot of a block may rely on
+Counters = Mapping[str, int]
+
+
+class Runner:
+    """A program on a device: weights are there from the start, the arena and the caller's arrays have their place.
+
+    Calls from several threads take turns, as a device's queue would have it. Device memory is given back by
+    `close`, when the runner is collected, and when loading it fails.
+    """
+
+    def __init__(self, device: Device, program: Program) -> None:
+        self.device, self.program = device, program
+        self._addresses: list[int] = []
+        self._lock = threading.Lock()
+        self._free = weakref.finalize(self, _free, device, self._addresses)
+        try:
+            self._places = self._place()
+        except BaseException:
+            self._free()
+            raise
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Reads `inputs`, writes `outputs`, by name."""
+        with self._lock:
+            if not self._free.alive:
+                raise RuntimeError(f"the program '{self.program.name}' is closed")
+            for slot in self.program.inputs:
+                self._upload(slot, inputs[slot.name])
+            self._steps(self.program.steps, {})
+            for slot in self.program.outputs:
+                if slot.nbytes:
+                    array = outputs[slot.name].reshape(-1).view(np.uint8)
+                    self.device.copy(memoryview(array), self._places[slot], slot.nbytes)
+            self.device.sync()
+
+    def close(self) -> None:
+        """Gives the device's memory back; a second time does nothing."""
+        with self._lock:
+            self._free()
+
+    # ---- memory ------------------------------------------------------------------------------
+
+    def _alloc(self, nbytes: int) -> int:
+        address = self.device.alloc(max(nbytes, 1))
+        self._addresses.append(address)
+        return address
+
+    def _place(self) -> dict[Slot, int]:
+        program = self.program
+        arena, state = self._alloc(program.arena_bytes), self._alloc(program.state_bytes)
+        if program.state_bytes:
+            zeros = np.zeros(program.state_bytes, np.uint8)
+            self.device.copy(state, memoryview(zeros), zeros.nbytes)
+            self.device.sync()
+        places = {}
+        own = [s for s in program.slots if s.role not in (Role.TEMPORARY, Role.STATE)]
+        starts, end = [], 0
+        for slot in own:
+            starts.append(end)
+            end += -(-slot.nbytes // ALIGN) * ALIGN
+        block = self._alloc(end)
+        for slot, start in zip(own, starts, strict=True):
+            places[slot] = block + start
+        for slot in program.slots:
+            if slot.role in (Role.TEMPORARY, Role.STATE):
+                places[slot] = (arena if slot.role is Role.TEMPORARY else state) + slot.offset
+        self._places = places
+        for slot in own:
+            if slot.role is Role.CONSTANT:
+                self._upload(slot, program.constants[slot.symbol])
+        self.device.sync()
+        return places
+
+    def _upload(self, slot: Slot, array: Array) -> None:
+        if slot.nbytes:
+            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self.device.copy(self._places[slot], memoryview(flat), slot.nbytes)
+
+    def _address(self, argument: Argument, counters: Counters) -> int:
+        moved = argument.offset + sum(counters[name] * stride for name, stride in argument.strides)
+        return self._places[argument.slot] + moved * argument.slot.dtype.nbytes
+
+    def _read(self, argument: Argument, counters: Counters) -> int:
+        """One number from the device, waiting for it."""
+        dtype = argument.slot.dtype
+        value = np.zeros(dtype.nbytes, np.uint8)
+        self.device.copy(memoryview(value), self._address(argument, counters), dtype.nbytes)
+        self.device.sync()
+        return int(value.view(dtype.numpy)[0])
+
+    # ---- steps -------------------------------------------------------------------------------
+
+    def _steps(self, steps: Sequence[Step], counters: Counters) -> None:
+        for step in steps:
+            match step:
+                case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
+                    self.device.launch(kernel, tuple(self._address(a, counters) for a in arguments), sizes)
+                case Copy(target=target, source=source, count=count):
+                    nbytes = count * source.slot.dtype.nbytes
+                    if nbytes:
+                        self.device.copy(self._address(target, counters), self._address(source, counters), nbytes)
+                case Repeat(counter=counter, count=count, body=body):
+                    for number in range(count):
+                        self._steps(body, {**counters, counter: number})
+                case While(condition=condition, flag=flag, body=body):
+                    self._steps(condition, counters)
+                    while self._read(flag, counters):
+                        self._steps(body, counters)
+                        self._steps(condition, counters)
+                case Branch(index=index, branches=branches):
+                    number = self._read(index, counters)
+                    self._steps(branches[number if 0 <= number < len(branches) else -1], counters)
+                case Call(name=name):
+                    raise UnsupportedError(Diagnostic("XL5025", f"the runner knows no operation '{name}'"))
+
+
+def _free(device: Device, addresses: list[int]) -> None:
+    while addresses:
+        device.free(addresses.pop())
