@@ -170,7 +170,7 @@ def test_functions_are_close(dtype: DType) -> None:
         x, y = ours[p.value], right[p.value]
         odd = ~np.isfinite(y)
         assert np.array_equal(x[odd], y[odd], equal_nan=True), p
-            assert (np.abs(x[~odd] - y[~odd]) <= 4 * np.abs(np.spacing(y[~odd]))).all(), p
+        assert (np.abs(x[~odd] - y[~odd]) <= 4 * np.abs(np.spacing(y[~odd]))).all(), p
 
 
 def test_a_parallel_loop_of_primitives_is_the_same(x86: bool) -> None:
