@@ -111,14 +111,21 @@ def assert_close(got: Array, want: Array, dtype: DType, rtol: float, message: st
     np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, err_msg=message)
 
 
-def check_group(group: Group, targets: Sequence[Target] = TARGETS, rtol: float = 1e-5, feeds: Mapping[Node, Array] | None = None) -> Scheduled:
-    """The group's kernels agree with NumPy on every target; the schedule for the last target is returned."""
+def check_group(
+    group: Group, targets: Sequence[Target] = TARGETS, rtol: float = 1e-5, feeds: Mapping[Node, Array] | None = None,
+    *, exact: bool = False,
+) -> Scheduled:  # fmt: skip
+    """The group's kernels agree with NumPy on every target; the schedule for the last target is returned.
+
+    With `exact`, NumPy works in float64.
+    """
     rng = np.random.default_rng(0)
     given = {n: draw(n.type, rng) for n in group.inputs if isinstance(n.op, Param)} | dict(feeds or {})
-    values = evaluate(group.outputs, given)
+    wide = {n: a.astype(np.float64) for n, a in given.items()} if exact else given
+    values = evaluate(group.outputs, wide)
     for target in targets:
         scheduled = schedule(group, target, "k")
-        found = run_scheduled(scheduled, group.outputs, values)
+        found = run_scheduled(scheduled, group.outputs, values | given)
         for output in group.outputs:
             tolerance = 2e-2 if output.type.dtype.is_half else rtol
             assert_close(found[output], values[output], output.type.dtype, tolerance, f"on {target.name}")

@@ -239,3 +239,18 @@ def test_the_identity_of_every_combination() -> None:
 def test_large_reductions_on_every_target() -> None:
     x = param("x", (3, 70_001))
     check_group(group_of(Kind.ROWS, Node.of(Reduce((0, 1), "add"), Node.of(Mul(), x, x))), TARGETS[1:3])
+
+
+SPLIT = [((300_001,), (0,)), ((3, 70_001), (1,)), ((70_001, 3), (0,)), ((64, 3, 2000), (0, 2)), ((2, 100_000, 2), (1,)), ((1 << 19,), (0,))]
+
+
+@pytest.mark.parametrize("shape, axes", SPLIT, ids=str)
+def test_few_results_of_many_elements_are_split_over_threads(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    x = param("x", shape)
+    square = Node.of(Reduce(axes, "add"), Node.of(Mul(), x, x))
+    group = group_of(Kind.REDUCE, Node.of(Exp(), Node.of(Reduce(axes, "max"), x)), square)
+    threaded = Target("threads", vector_bytes=64, masked=True, threads=4)
+    scheduled = check_group(group, (Target("plain", vector_bytes=32, threads=2), threaded), exact=True)
+    assert len(scheduled.launches) == 2
+    assert scheduled.launches[0].kernel.parallel is not None
+    assert len(schedule(group, Target("one", vector_bytes=64), "k").launches) == 1

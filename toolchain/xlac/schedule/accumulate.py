@@ -52,6 +52,10 @@ class Accumulator:
 
     def result(self, copy: int | None) -> list[Expr]:
         """The values of one set, or of all of them with their lanes folded together; rounded to the node's types."""
+        return rounded(self.elements, self.node, self.exact(copy))
+
+    def exact(self, copy: int | None) -> list[Expr]:
+        """The same in the types of the accumulators."""
         if copy is not None:
             values: list[Expr] = [fixed(self.elements, var) for var in self.sets[copy]]
         elif self.op.body is not None:
@@ -65,11 +69,15 @@ class Accumulator:
             if self.tail is not None:
                 total = build.apply(primitive, total, self.tail[0])
             values = [fixed(self.elements, total)]
-        dtypes = [t.dtype for t in self.node.results]
-        return [
-            self.builder.let("r", convert_element(v, d)) if d.is_half else v
-            for v, d in zip(values, dtypes, strict=True)
-        ]
+        return values
+
+
+def rounded(elements: Elements, node: Node, values: Sequence[Expr]) -> list[Expr]:
+    """Accumulated values as the results of a reduction: halves are rounded, once."""
+    return [
+        elements.builder.let("r", convert_element(v, t.dtype)) if t.dtype.is_half else v
+        for v, t in zip(values, node.results, strict=True)
+    ]
 
 
 def fixed(elements: Elements, value: Expr) -> Expr:

@@ -1,16 +1,152 @@
 """Reductions over columns, middle axes or everything.
 
 The loops are those of `rows`. What is added here: a reduction with few results and many elements is split
-over threads: a first launch writes partial results of stretches to scratch memory, a second combines them.
+over threads. A first launch writes partial results of stretches to scratch memory, a second combines them; the
+stretches do not depend on how many threads happen to run, so results do not either.
 """
 
 from __future__ import annotations
 
-from xlac.schedule import rows
-from xlac.schedule.group import Group, Scheduled
+from collections.abc import Sequence
+from math import ceil, prod
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops import numeric
+from xlac.ops.reduction import Reduce
+from xlac.schedule import cost
+from xlac.schedule.access import Run, expand
+from xlac.schedule.accumulate import Accumulator, fixed, rounded
+from xlac.schedule.elements import Elements, linear, row_major
+from xlac.schedule.group import Group, Scheduled, Scratch
+from xlac.schedule.nest import SERIAL_WORK, THREAD_WORK, bounded, lanes_for, outer, serial, strips
+from xlac.schedule.passes import Space
+from xlac.schedule.rows import Rows
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.kernel import Access, Const, Expr
+from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
+
+PIECES = 4  # a thread, so that threads finish together
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """One launch, or two for a reduction that is split."""
-    return rows.schedule(group, target, name)
+    rows = Rows(Elements(Builder(), group, target), Space.of(group))
+    if not _is_split(rows):
+        rows.write()
+        return Scheduled((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
+    partial = _Partial(Elements(Builder(), group, target), rows.space)
+    partial.write()
+    combine = _Combine(Elements(Builder(), group, target), rows.space, partial)
+    combine.write()
+    first = partial.elements.launch(f"{name}_parts", cost.work(group))
+    return Scheduled((first, combine.elements.launch(name)), ())
+
+
+def _is_split(rows: Rows) -> bool:
+    """Whether threads would have too few results to share, and enough elements to be worth it."""
+    results, work = prod(rows.space.kept), rows.each * prod(rows.space.shape)
+    plain = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
+    return plain and rows.target.threads > 1 and results <= 2 * rows.target.threads and work > 4 * SERIAL_WORK
+
+
+class _Partial(Rows):
+    """Reduces stretches of one reduced run each, into scratch memory."""
+
+    def __init__(self, elements: Elements, space: Space) -> None:
+        super().__init__(elements, space)
+        others = [run for run in self.reduced if run is not self.vector]
+        self.run = max(others or self.reduced, key=lambda r: r.extent)
+        each = self.each * prod(space.shape) // self.run.extent
+        pieces = max(1, min(PIECES * self.target.threads, self.run.extent * each // THREAD_WORK, self.run.extent))
+        block = self.lanes * self.copies if self.run is self.vector else 1
+        self.length = ceil(self.run.extent / pieces / block) * block
+        self.pieces = ceil(self.run.extent / self.length)
+        self.piece: Expr = build.index(0)
+        self.limit: Expr | int = self.length
+        reductions = [r for one in self.plan.passes for r in one.reductions]
+        self.scratch = {
+            r: Scratch(r.type.dtype.compute, self.pieces * prod(space.kept), "partial") for r in reductions
+        }
+
+    def write(self) -> None:
+        """One parallel loop over stretches; inside it the loops over the kept axes."""
+        every = Run(self.pieces, ())
+        with outer(self.builder, self.target, [every], self.each * prod(self.space.shape) // self.pieces) as counters:
+            self.piece = counters.pop(every)
+            if self.run.extent % self.length:
+                left = build.sub(self.run.extent, build.mul(self.piece, self.length))
+                shorter = build.apply(Primitive.MIN, build.index(self.length), left)
+                self.limit = bounded(self.builder, shorter, self.length)
+            vector = self.vector
+            kept = [run for run in self.kept if run is not vector]
+            with serial(self.builder, kept, counters):
+                if self.by_row or vector is None:
+                    self._row(counters)
+                    return
+
+                def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                    with self.elements.masked(mask):
+                        self._columns(counters, vector, bases, wide)
+
+                strips(self.builder, self.target, 0, vector.extent, self.lanes, self.copies, body)
+
+    def _stretch(self, run: Run) -> tuple[Expr | int, Expr | int]:
+        return (build.mul(self.piece, self.length), self.limit) if run is self.run else (0, run.extent)
+
+    def _finish(self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index) -> None:
+        buffer = self.elements.parameter(self.scratch[reduction], Access.WRITE)
+        (value,) = accumulator.exact(copy)
+        self.elements.store_to(buffer, _place(self.space, self.piece, index), value)
+
+    def _settle(self, one: object, index: Index) -> None:
+        """Nothing follows from a part."""
+
+    def _store_results(self, index: Index) -> None:
+        """The second launch does."""
+
+
+class _Combine(Rows):
+    """Combines the stretches, and computes what follows."""
+
+    def __init__(self, elements: Elements, space: Space, partial: _Partial) -> None:
+        super().__init__(elements, space)
+        self.partial = partial
+
+    def write(self) -> None:
+        last = self.kept[-1] if self.kept else None
+        lanes = lanes_for(self.target, self.survey.dtypes, last.extent) if last else 1
+        counters: dict[Run, Expr] = {}
+        with serial(self.builder, self.kept[:-1], counters):
+
+            def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                with self.elements.masked(mask):
+                    for base in bases:
+                        moving = {last: build.ramp(base, 1, wide)} if last else {}
+                        self._position(expand({**counters, **moving}, self.space.shape), wide)
+
+            if last is None:
+                body([build.index(0)], 1, None)
+            else:
+                strips(self.builder, self.target, 0, last.extent, lanes, 1, body)
+
+    def _position(self, index: Index, wide: int) -> None:
+        for reduction, scratch in self.partial.scratch.items():
+            assert isinstance(reduction.op, Reduce)
+            combine, dtype = reduction.op.combine, reduction.type.dtype
+            start = Const(numeric.identity(combine, dtype), dtype.compute, wide)
+            total = self.builder.variable("acc", start)
+            buffer = self.elements.parameter(scratch, Access.READ)
+            with self.builder.loop("s", 0, self.partial.pieces) as piece:
+                part = self.elements.load(buffer, _place(self.space, piece, index))
+                self.builder.assign(total, build.apply(numeric.COMBINE[combine], total, part))
+            self._deliver(reduction, index, rounded(self.elements, reduction, [fixed(self.elements, total)]))
+        self._store_results(index)
+
+
+def _place(space: Space, piece: Expr, index: Index) -> Expr:
+    """Where a partial result lies: pieces one after another, each with all results."""
+    kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
+    return build.add(build.mul(piece, prod(space.kept)), linear(kept, row_major(space.kept), space.kept))

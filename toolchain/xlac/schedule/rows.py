@@ -14,7 +14,8 @@ its own. Reducers with a body run in order, one element at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from math import prod
 
@@ -34,7 +35,6 @@ from xlac.schedule.nest import (
     chunk_of,
     lanes_for,
     outer,
-    serial,
     strips,
     unroll_for,
 )
@@ -172,17 +172,38 @@ class Rows:
                             where = linear(index, strides, self.space.shape)
                             self.elements.store_to(buffer, where, self.elements.at(node, index))
 
-            with serial(builder, [r for r in self.reduced if r is not vector], inside):
+            with self._crossing([r for r in self.reduced if r is not vector], inside):
                 if vector is None:
                     body([build.index(0)], 1, None)
                 else:
-                    strips(builder, self.target, 0, vector.extent, self.lanes, copies, body)
+                    start, length = self._stretch(vector)
+                    strips(builder, self.target, start, length, self.lanes, copies, body)
             for r, accumulator in gathered.items():
-                self._deliver(r, kept, accumulator.result(None))
+                self._finish(r, accumulator, None, kept)
             for node, (buffer, strides) in homes.items():
                 self.elements.bind(node, buffer, strides)
             self._settle(one, kept)
         self._store_results(kept)
+
+    def _stretch(self, run: Run) -> tuple[Expr | int, Expr | int]:
+        """Where the loop over a reduced run begins, and how far it goes."""
+        return 0, run.extent
+
+    @contextmanager
+    def _crossing(self, loops: Sequence[Run], counters: dict[Run, Expr]) -> Iterator[None]:
+        """Loops over reduced runs, one inside the other."""
+        if not loops:
+            yield
+            return
+        start, length = self._stretch(loops[0])
+        with self.builder.loop("o", start, build.add(start, length)) as counter:
+            counters[loops[0]] = counter
+            with self._crossing(loops[1:], counters):
+                yield
+
+    def _finish(self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index) -> None:
+        """What becomes of one reduction's partial results when its loops are done."""
+        self._deliver(reduction, index, accumulator.result(copy))
 
     def _copies(self, one: Pass) -> int:
         """Vectors that a pass along rows works on at once: as many accumulators hide the latency of each."""
@@ -196,13 +217,13 @@ class Rows:
         for one in self.plan.passes:
             gathered = {r: Accumulator(self.elements, r, wide, len(bases)) for r in one.reductions}
             inside: dict[Run, Expr] = {}
-            with serial(self.builder, self.reduced, inside):
+            with self._crossing(self.reduced, inside):
                 for copy, position in enumerate(at):
                     index = expand({**position, **inside}, self.space.shape)
                     self._step(one, index, gathered, copy, wide, None)
             for r, accumulator in gathered.items():
                 for copy, position in enumerate(at):
-                    self._deliver(r, expand(position, self.space.shape), accumulator.result(copy))
+                    self._finish(r, accumulator, copy, expand(position, self.space.shape))
             for position in at:
                 self._settle(one, expand(position, self.space.shape))
         for position in at:
