@@ -156,7 +156,7 @@ def _concat(*xs: Value, axis: int = 0) -> Node:
 
 
 def _slice(
-    x: Value, starts: Sequence[Dim] | Dim, stops: Sequence[Dim] | Dim, steps: Sequence[int] | int | None = None,
+    x: Value, starts: Sequence[Dim] | Dim, stops: Sequence[Dim | None] | Dim, steps: Sequence[int] | int | None = None,
     axes: Sequence[int] | int | None = None,
 ) -> Node:  # fmt: skip
     """Bounds an axis as Python writes them: negative ones count from the end, too large ones are cut off."""
@@ -182,7 +182,8 @@ def python_slice(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> t
         raise ShapeError("the step of a slice is 0", attribute="steps")
     if isinstance(size, int) and not isinstance(start, Sym) and not isinstance(stop, Sym):
         low, high, step = slice(start, stop, step).indices(size)
-        return low, (max(low, high) if step > 0 else min(low, high)), step
+        empty = low >= high if step > 0 else low <= high
+        return (0, 0, 1) if empty else (low, high, step)
     if start is None:
         start = 0 if step > 0 else size - 1
     elif isinstance(start, int) and start < 0:

@@ -203,7 +203,7 @@ class Slice(Elementwise):
     def evaluate(self, *arrays: Array) -> Array:
         cuts = []
         for start, stop, step in zip(static(self.starts), static(self.stops), self.steps, strict=True):
-            cuts.append(slice(start, None if stop < 0 else stop, step))
+            cuts.append(slice(max(0, start), None if stop < 0 <= start else max(0, stop), step))
         return arrays[0][tuple(cuts)]
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
