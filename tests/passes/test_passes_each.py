@@ -17,7 +17,7 @@ from xlac.ops import build, control, scalar
 from xlac.ops.contraction import Conv
 from xlac.ops.effect import Barrier
 from xlac.ops.leaf import Const, Param
-from xlac.passes import contractions, cse, dce, expand, fold, layout, loops, motion, simplify
+from xlac.passes import contractions, cse, dce, expand, fold, inline, layout, loops, motion, simplify
 from xlac.passes.context import Context
 from xlac.passes.pipeline import optimize
 from xlac.passes.trace import Trace
@@ -349,6 +349,37 @@ def test_dead_carries_go_and_those_that_feed_others_stay() -> None:
     found = next(n for n in after.nodes() if isinstance(n.op, control.While))
     assert len(found.results) == 3
     assert interpret(after, {})["y0"] == 7
+
+
+# ---- inline ------------------------------------------------------------------------------------
+
+
+def test_calls_are_inlined_with_all_their_results() -> None:
+    body = build.graph("f", [Type(F32, (3,)), Type(F32, (3,))], lambda a, b: (build.add(a, b), build.exp(b)))
+    call = Node.of(control.Call(body, "f"), x(3), x(3, name="z"))
+    g = graph(build.pick(call, 0), build.pick(call, 1))
+    after = inline.run(g, Trace(), Context())
+    assert counts(after) == {"param": 2, "add": 1, "exp": 1}
+
+
+@pytest.mark.parametrize(("index", "expected"), [(0, 1.0), (1, 2.0), (7, 2.0), (-1, 2.0)])
+def test_a_known_branch_is_taken(index: int, expected: float) -> None:
+    branches = tuple(build.graph(f"b{k}", [Type(F32)], lambda a, k=k: build.add(a, float(k))) for k in (1, 2))
+    g = graph(Node.of(control.Cond(branches), build.constant(index), build.constant(0.0, F32)))
+    after = inline.run(g, Trace(), Context())
+    assert "cond" not in counts(after) and interpret(after, {})["y0"] == expected
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_scans_of_no_step_and_one(length: int) -> None:
+    body = build.graph("b", [Type(F32, (2,)), Type(F32, (2,)), Type(F32)], lambda h, s, k: (build.add(h, s), build.mul(s, k)))
+    scan = Node.of(control.Scan(body, length, 1, 1), x(2, name="h"), x(length, 2), x(name="k"))
+    g = graph(build.pick(scan, 0), build.pick(scan, 1))
+    after = inline.run(g, Trace(), Context())
+    assert "scan" not in counts(after)
+    given = {"h": np.ones(2, np.float32), "x": np.full((length, 2), 3, np.float32), "k": np.array(2, np.float32)}
+    before, now = interpret(g, given), interpret(after, {n: given[n] for n in given})
+    assert all(np.array_equal(before[name], now[name]) for name in before)
 
 
 # ---- everything that a pass makes can be written and read again --------------------------------

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from xlac.ir.graph import Graph
 from xlac.ir.op import Array
-from xlac.passes import contractions, cse, dce, expand, fold, layout, loops, motion, simplify
+from xlac.passes import contractions, cse, dce, expand, fold, inline, layout, loops, motion, simplify
 from xlac.passes.context import Context
 from xlac.passes.pattern import Rule
 from xlac.passes.trace import Trace
@@ -21,6 +21,7 @@ Pass = Callable[[Graph, Trace, Context], Graph]
 PASSES: dict[str, Pass] = {
     "simplify": simplify.run,  # what the user wrote, while composites still have their names
     "expand": expand.run,  # composites that the target does not claim become primitives
+    "inline": inline.run,  # calls, branches that are known to be taken, loops of one step
     "simplify-expanded": simplify.run,
     "cse": cse.run,
     "fold": fold.run,  # constants are computed, weight expressions become derived weights

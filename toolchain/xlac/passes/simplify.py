@@ -8,12 +8,14 @@ from xlac.passes.pattern import Rule
 from xlac.passes.rewriter import rewrite
 from xlac.passes.rules.algebra import ALGEBRA
 from xlac.passes.rules.constants import CONSTANTS
+from xlac.passes.rules.divisions import DIVISIONS
 from xlac.passes.rules.logic import LOGIC
+from xlac.passes.rules.padding import PADDING
 from xlac.passes.rules.reductions import REDUCTIONS
 from xlac.passes.rules.views import VIEWS
 from xlac.passes.trace import Trace
 
-RULES: tuple[Rule, ...] = (*CONSTANTS, *ALGEBRA, *LOGIC, *VIEWS, *REDUCTIONS)
+RULES: tuple[Rule, ...] = (*CONSTANTS, *ALGEBRA, *LOGIC, *VIEWS, *REDUCTIONS, *PADDING, *DIVISIONS)
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:

@@ -1,0 +1,80 @@
+"""Puts bodies in place of what runs them once: calls, branches whose number is known, scans of no step or one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from xlac.ir.dims import static
+from xlac.ir.graph import Graph, Node
+from xlac.ops.control import Call, Cond, Pick, Scan
+from xlac.ops.leaf import Const
+from xlac.ops.view import Reshape
+from xlac.passes.context import Context
+from xlac.passes.pattern import constant
+from xlac.passes.rewriter import everywhere, rebuild
+from xlac.passes.trace import Trace
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    return everywhere(graph, lambda g: Inliner(trace).run(g))
+
+
+class Inliner:
+    """One walk over a graph; the graphs inside it are done."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.parts: dict[Node, tuple[Node, ...]] = {}  # the results of a node that was replaced
+
+    def run(self, graph: Graph) -> Graph:
+        if not any(isinstance(node.op, Call | Cond | Scan) for node in graph.nodes()):
+            return graph
+        return rebuild(graph, self.visit)
+
+    def visit(self, old: Node, node: Node) -> Node:
+        if isinstance(node.op, Pick) and node.inputs[0] in self.parts:
+            return self.parts[node.inputs[0]][node.op.index]
+        found = unrolled(node)
+        if found is None or not self.trace.permits("inline", node):
+            return node
+        if len(found) == 1:
+            return found[0]
+        self.parts[node] = found
+        return node
+
+
+def unrolled(node: Node) -> tuple[Node, ...] | None:
+    """The results of an operation whose body runs once, or never."""
+    match node.op:
+        case Call(body=body) if body is not None:
+            return placed(body, node.inputs)
+        case Cond(branches=branches):
+            index, *args = node.inputs
+            if (number := constant(index)) is None:
+                return placed(branches[0], args) if len(branches) == 1 else None
+            chosen = int(number)
+            return placed(branches[chosen if 0 <= chosen < len(branches) else -1], args)
+        case Scan(length=0):
+            carry, _, _ = node.op.parts(node.inputs)
+            empty = (Const(np.zeros(static(t.shape), t.dtype.numpy)) for t in node.results[len(carry) :])
+            return (*carry, *(Node.of(op, origin=node.origin) for op in empty))
+        case Scan(length=1, body=body, carries=carries) if body is not None:
+            carry, scanned, rest = node.op.parts(node.inputs)
+            slices = [Node.of(Reshape(x.shape[1:]), x, origin=node.origin) for x in scanned]
+            results = placed(body, [*carry, *slices, *rest])
+            stacked = (Node.of(Reshape((1, *y.shape)), y, origin=node.origin) for y in results[carries:])
+            return (*results[:carries], *stacked)
+    return None
+
+
+def placed(body: Graph, inputs: Sequence[Node]) -> tuple[Node, ...]:
+    """The results of a body on inputs."""
+    new = dict(zip(body.inputs, inputs, strict=True))
+    for node in body.nodes():
+        if node not in new:
+            given = tuple(new[i] for i in node.inputs)
+            new[node] = node if given == node.inputs else replace(node, inputs=given)
+    return tuple(new[node] for node in body.outputs.values())

@@ -1,0 +1,100 @@
+"""Padding goes into the windows and convolutions that read it; slices at known places need no arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ops import numeric
+from xlac.ops.contraction import Conv
+from xlac.ops.dynamic import DimSize
+from xlac.ops.index import DynSlice
+from xlac.ops.leaf import Const
+from xlac.ops.reduction import Window
+from xlac.ops.view import Pad, Slice
+from xlac.passes.pattern import Parameter, Site, constant, rule
+from xlac.passes.rules.views import integers, pad
+from xlac_sdk.dtypes import DType
+
+
+def _conv(p: Parameter) -> Node:
+    ones, zeros = (1, 1), (0, 0)
+    op = Conv(("NCHW", "OIHW", "NCHW"), ones, zeros, (0, 1), ones, ones)
+    return Node.of(op, pad(p(1, 2, 4, 4), (0, 0, 1, 2), (0, 0, 1, 0)), p(3, 2, 3, 3))
+
+
+@rule(Conv, examples=[_conv])
+def pad_in_conv(node: Node, site: Site) -> Node | None:
+    """A convolution pads with zeros itself."""
+    assert isinstance(node.op, Conv)
+    op, (x, kernel) = node.op, node.inputs
+    if not isinstance(x.op, Pad) or any(x.op.interior) or set(op.lhs_dilation) != {1}:
+        return None
+    low, high, value = integers(x.op.low), integers(x.op.high), constant(x.inputs[1])
+    if low is None or high is None or value is None or value != 0 or min((*low, *high, *op.low, *op.high), default=0) < 0:
+        return None
+    if any(low[op.layout[0].index(c)] or high[op.layout[0].index(c)] for c in "NC"):
+        return None
+    places = [op.layout[0].index(c) for c in op.spatial]
+    before = tuple(a + low[place] for a, place in zip(op.low, places, strict=True))
+    behind = tuple(a + high[place] for a, place in zip(op.high, places, strict=True))
+    return site.make(replace(op, low=before, high=behind), x.inputs[0], kernel)
+
+
+def _window(p: Parameter, combine: str, value: float) -> Node:
+    ones, zeros = (1, 1), (0, 0)
+    return Node.of(Window(combine, None, (2, 3), ones, zeros, zeros, ones, ones), pad(p(3, 5), (1, 0), (0, 2), value))
+
+
+@rule(Window, examples=[lambda p: _window(p, "max", -np.inf), lambda p: _window(p, "add", 0.0)])
+def pad_in_window(node: Node, site: Site) -> Node | None:
+    """A window pads with the identity of what it combines itself."""
+    assert isinstance(node.op, Window)
+    op, x = node.op, node.inputs[0]
+    if op.combine == "body" or not isinstance(x.op, Pad) or any(x.op.interior) or set(op.base_dilation) - {1}:
+        return None
+    low, high, value = integers(x.op.low), integers(x.op.high), constant(x.inputs[1])
+    if low is None or high is None or value is None or min((*low, *high, *op.low, *op.high), default=0) < 0:
+        return None
+    if value != np.asarray(numeric.identity(op.combine, node.type.dtype)).astype(value.dtype):
+        return None
+    before = tuple(a + b for a, b in zip(op.low, low, strict=True))
+    behind = tuple(a + b for a, b in zip(op.high, high, strict=True))
+    return site.make(replace(op, low=before, high=behind), x.inputs[0])
+
+
+def _at(value: int) -> Node:
+    return Node.of(Const(np.array(value, np.int32)))
+
+
+@rule(
+    DynSlice,
+    examples=[
+        lambda p: Node.of(DynSlice((2, 3)), p(4, 5), _at(1), _at(2)),
+        lambda p: Node.of(DynSlice((2, 3)), p(4, 5), _at(-7), _at(99)),
+    ],
+)
+def slice_at_constants(node: Node, site: Site) -> Node | None:
+    """A slice whose starts are known is a plain one; starts are clamped so that it lies inside."""
+    assert isinstance(node.op, DynSlice)
+    x, *given = node.inputs
+    shape, sizes = integers(x.shape), integers(node.op.sizes)
+    values = [value for i in given if (value := constant(i)) is not None]
+    if shape is None or sizes is None or len(values) < len(given):
+        return None
+    starts = tuple(max(0, min(int(v), n - k)) for v, n, k in zip(values, shape, sizes, strict=True))
+    stops = tuple(a + k for a, k in zip(starts, sizes, strict=True))
+    return site.make(Slice(starts, stops, (1,) * len(starts)), x)
+
+
+@rule(DimSize, examples=[lambda p: Node.of(DimSize(1), p(4, 5, dtype=DType.F16))])
+def known_size(node: Node, site: Site) -> Node | None:
+    """The size of an axis that is a number."""
+    assert isinstance(node.op, DimSize)
+    size = node.inputs[0].shape[node.op.axis]
+    return site.make(Const(np.array(size, np.int32))) if isinstance(size, int) else None
+
+
+PADDING = (pad_in_conv, pad_in_window, slice_at_constants, known_size)
