@@ -1,0 +1,56 @@
+"""Random bits: the kernels against the meaning, and the meaning against the generators' published vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from loops_harness import MASKED
+from order_harness import check, check_sample, label
+
+from xlac.ir.op import Sample
+from xlac.ir.types import Type
+from xlac.ops import random
+from xlac.ops.leaf import RngBits
+from xlac_sdk.dtypes import DType
+
+U32, U64 = DType.U32, DType.U64
+
+
+@pytest.mark.parametrize("sample", [s for s in RngBits.samples() if np.prod(s.attributes["shape"]) < 1000], ids=label)
+def test_samples(sample: Sample) -> None:
+    check_sample(RngBits, sample)
+
+
+@pytest.mark.parametrize("algorithm", ["threefry", "philox"])
+@pytest.mark.parametrize("dtype", [DType.U8, U32, U64])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 63, 64, 65, 130])
+def test_lengths(count: int, dtype: DType, algorithm: str) -> None:
+    state = Type(U64, (random.ALGORITHMS[algorithm].state,))
+    check(RngBits(algorithm=algorithm, shape=(count,), dtype=dtype), [state])
+
+
+@pytest.mark.parametrize("algorithm", ["threefry", "philox"])
+def test_counter_carries(algorithm: str) -> None:
+    """The low half of the counter runs over in the middle of the stream."""
+    words = random.ALGORITHMS[algorithm].state
+
+    def draw(type_: Type, number: int, rng: np.random.Generator) -> np.ndarray:
+        return np.array([7, 2**64 - 3, 2**64 - 1][:words], np.uint64)
+
+    check(RngBits(algorithm=algorithm, shape=(50,), dtype=U32), [Type(U64, (words,))], draw=draw)
+
+
+def test_threads_share_a_long_stream() -> None:
+    check(RngBits(algorithm="philox", shape=(40001,), dtype=U32), [Type(U64, (3,))], targets=(MASKED,))
+
+
+def test_published_vectors() -> None:
+    """Random123's known answers for Threefry-2x32-20 and Philox-4x32-10."""
+    on = random.Numbers()
+    u32 = lambda *values: tuple(np.uint32(v) for v in values)
+    with np.errstate(over="ignore"):
+        found = random.threefry(u32(0x13198A2E, 0x03707344), u32(0x243F6A88, 0x85A308D3), on)
+        assert [int(w) for w in found] == [0xC4923A9C, 0x483DF7A0]
+        key, counter = u32(0xA4093822, 0x299F31D0), u32(0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
+        found = random.philox(key, counter, on)
+        assert [int(w) for w in found] == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]

@@ -1,0 +1,125 @@
+"""Running combinations along an axis, and the positions of true elements (a running count).
+
+Along the axis elements follow each other; across the axes after it they are vectors, across those before it
+threads. A kernel runs forwards or backwards over each line with the total so far in a variable.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xlac.ir.dims import static
+from xlac.ir.graph import Node
+from xlac.ops import numeric
+from xlac.ops.control import Pick
+from xlac.ops.dynamic import Compact
+from xlac.ops.leaf import convert_element
+from xlac.ops.reduction import Cumulative
+from xlac.schedule import cost
+from xlac.schedule.access import Run
+from xlac.schedule.accumulate import fixed
+from xlac.schedule.elements import Elements
+from xlac.schedule.group import Group, Scheduled, Scratch, Value
+from xlac.schedule.nest import lanes_for, outer, strips
+from xlac_sdk import build
+from xlac_sdk.build import INDEX, Builder
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Access, Const, Expr
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """One launch."""
+    elements = Elements(Builder(), group, target)
+    if isinstance(group.hero.op, Compact):
+        _compact(elements)
+    else:
+        _lines(elements)
+    return Scheduled((elements.launch(name, cost.work(group)),))
+
+
+def _lines(elements: Elements) -> None:
+    hero, builder, target = elements.group.hero, elements.builder, elements.target
+    op = hero.op
+    assert isinstance(op, Cumulative)
+    (x,) = hero.inputs
+    shape, axis = static(hero.shape), op.axis
+    count, across = shape[axis], prod(shape[axis + 1 :])
+    lanes = lanes_for(target, [hero.type.dtype], across)
+    block = lanes * (4 if across >= 4 * lanes else 1)
+    pieces = Run(-(-across // block), ())
+    loops = [Run(n, (a,)) for a, n in enumerate(shape[:axis])] + [pieces]
+
+    with outer(builder, target, loops, count * block) as counters:
+        before = tuple(counters[run] for run in loops[:-1])
+        start = build.mul(counters[pieces], block)
+        if across % block == 0:
+            for k in range(block // lanes):
+                _line(elements, op, x, before, build.ramp(build.add(start, k * lanes), 1, lanes), None)
+            return
+        stop = builder.let("stop", build.apply(P.MIN, build.add(start, block), build.index(across)))
+
+        def strip(bases: object, wide: int, mask: Expr | None) -> None:
+            assert isinstance(bases, list)
+            for base in bases:
+                _line(elements, op, x, before, build.ramp(base, 1, wide), mask)
+
+        strips(builder, target, start, build.sub(stop, start), lanes, 1, strip)
+
+
+def _line(
+    elements: Elements, op: Cumulative, x: Node, before: tuple[Expr, ...], inner: Expr, mask: Expr | None
+) -> None:
+    """The running combination of as many lines as `inner`, the linear index of the axes after, has lanes."""
+    builder, hero = elements.builder, elements.group.hero
+    shape, dtype = static(hero.shape), hero.type.dtype
+    first = Const(numeric.identity(op.combine, dtype), dtype.compute, inner.lanes)
+    after: list[Expr] = []
+    for extent in reversed(shape[op.axis + 1 :]):
+        after.append(build.mod(inner, extent))
+        inner = build.div(inner, extent)
+    total = builder.variable("total", first)
+    count = shape[op.axis]
+    with elements.masked(mask), builder.loop("k", 0, count) as k:
+        place = build.sub(build.index(count - 1), k) if op.reverse else k
+        at = (*before, place, *reversed(after))
+        value = elements.at(x, at)
+        new = fixed(elements, build.apply(numeric.COMBINE[op.combine], total, value))
+        result = fixed(elements, total) if op.exclusive else new
+        elements.store(hero, at, convert_element(result, dtype) if dtype.is_half else result)
+        builder.assign(total, new)
+
+
+def _compact(elements: Elements) -> None:
+    """One pass that counts, storing each position found, and a pass that fills what is left."""
+    group, builder = elements.group, elements.builder
+    hero = group.hero
+    (mask,) = hero.inputs
+    shape = static(mask.shape)
+    size = prod(shape)
+    picks: dict[int, Value] = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
+    (bound,) = static(hero.results[0].shape)
+    positions = elements.parameter(picks.get(0) or Scratch(DType.I64, bound), Access.WRITE)
+    found = builder.variable("found", build.index(0))
+    with builder.loop("i", 0, size) as i:
+        inside: list[Expr] = []
+        rest = i
+        for extent in reversed(shape):
+            inside.append(build.mod(rest, extent))
+            rest = build.div(rest, extent)
+        value = elements.at(mask, tuple(reversed(inside)))
+        here = fixed(elements, found)
+        with builder.when(value):
+            with builder.when(build.apply(P.LT, here, build.index(bound))):
+                builder.store(positions, here, i)
+            builder.assign(found, build.add(here, 1))
+    count = fixed(elements, found)
+    if bound:
+        first = builder.let("first", build.apply(P.MIN, count, build.index(bound)))
+        with builder.loop("i", first, bound) as i:
+            builder.store(positions, i, Const(size, INDEX))
+    if 1 in picks:
+        builder.store(elements.parameter(picks[1]), 0, count)

@@ -1,0 +1,193 @@
+"""Scatter: the operand copied, then updates combined into it one after another.
+
+Updates run in their row-major order, so the result is the same whatever the machine; the innermost axis is a
+vector where it is an axis of the window that lies contiguous in the operand. With `unique`, threads share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from math import prod
+
+from xlac.ir.dims import static
+from xlac.ir.graph import Node
+from xlac.ops import numeric, view
+from xlac.ops.control import Pick
+from xlac.ops.index import Scatter
+from xlac.schedule import cost, elementwise, operands
+from xlac.schedule.access import Run
+from xlac.schedule.elements import Elements, row_major
+from xlac.schedule.group import Group, Kind, Launching, Scheduled, Scratch, Value
+from xlac.schedule.nest import lanes_for, outer, serial, strips
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Access, Const, Expr
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+FAR = 2**40  # far outside is outside however the window offsets it
+STEP = 8  # operations to place one update
+PIECE = 16  # vectors of columns that a thread takes
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """A copy of every operand, then one launch for the updates."""
+    hero, op = group.hero, group.hero.op
+    assert isinstance(op, Scatter)
+    count = len(hero.results)
+    found = {n.op.index if isinstance(n.op, Pick) else 0: n for n in group.outputs}
+    results: list[Value] = [
+        found.get(k) or Scratch(t.dtype, prod(static(t.shape)), "result") for k, t in enumerate(hero.results)
+    ]
+    launches: list[Launching] = []
+    for number, (x, result) in enumerate(zip(hero.inputs, results, strict=False)):
+        launches += _copy(group, x, result, target, f"{name}_copy{number or ''}")
+    xs, updates = hero.inputs[:count], hero.inputs[count + 1 :]
+    if prod(static(updates[0].shape)):
+        elements = Elements(Builder(), group, target)
+        _Updates(elements, op, results).write()
+        launches.append(elements.launch(name, cost.work(group)))
+    elsewhere = set(operands.part(group, hero.inputs[count:], frozenset()).inputs) | set(hero.inputs[count:])
+    in_place = tuple((n, xs[k]) for k, n in found.items() if xs[k] in group.inputs and xs[k] not in elsewhere)
+    return Scheduled(tuple(launches), in_place if count == 1 else ())
+
+
+def _copy(group: Group, x: Node, result: Value, target: Target, name: str) -> tuple[Launching, ...]:
+    """A kernel that writes x, or computes it, where the result goes."""
+    same = Node.of(view.Reshape(shape=x.shape), x)
+    inputs = group.inputs if x in group.members or x in group.inputs else (*group.inputs, x)
+    wide = Group(Kind.ELEMENTWISE, same, (*group.nodes, same), inputs, (same,), "copies what is scattered into")
+    made = elementwise.schedule(operands.part(wide, (same,), frozenset()), target, name)
+    return tuple(
+        replace(launch, arguments=tuple(result if a is same else a for a in launch.arguments))
+        for launch in made.launches
+    )
+
+
+class _Updates:
+    """Writes the kernel that combines the updates, in their row-major order."""
+
+    def __init__(self, elements: Elements, op: Scatter, results: Sequence[Value]) -> None:
+        self.elements, self.builder, self.op = elements, elements.builder, op
+        hero = elements.group.hero
+        count = len(results)
+        self.indices, self.updates = hero.inputs[count], hero.inputs[count + 1 :]
+        self.shape, self.sizes = static(hero.results[0].shape), static(self.updates[0].shape)
+        self.buffers = [elements.parameter(r, Access.UPDATE) for r in results]
+        gone = {*op.inserted_window_dims, *op.input_batching_dims}
+        kept = [a for a in range(len(self.shape)) if a not in gone]
+        self.window = dict(zip(kept, sorted(op.update_window_dims), strict=True))  # axis of x -> axis of updates
+
+    def write(self) -> None:
+        target, builder = self.elements.target, self.builder
+        last = len(self.sizes) - 1
+        width, lanes = (self.sizes[last], self._lanes(target)) if self.sizes else (1, 1)
+        if lanes == 1:
+            with self._loops([Run(n, (a,)) for a, n in enumerate(self.sizes)], STEP) as counters:
+                self._update(tuple(counters[run] for run in sorted(counters, key=lambda r: r.axes)), None)
+            return
+        loops = [Run(n, (a,)) for a, n in enumerate(self.sizes[:last])]
+        block = lanes * (PIECE if width >= 2 * PIECE * lanes else -(-width // lanes))
+        pieces = Run(-(-width // block), ())
+        # columns may be shared by threads whatever the places are: no two of them meet
+        with outer(builder, target, [pieces], STEP * prod(self.sizes) // pieces.extent) as split:
+            start = build.mul(split[pieces], block)
+            length: Expr | int = block if width % block == 0 else width
+            if pieces.extent > 1 and width % block:
+                stop = build.apply(P.MIN, build.add(start, block), build.index(width))
+                length = builder.let("length", build.sub(stop, start))
+            found: dict[Run, Expr] = {}
+            with serial(builder, loops, found):
+                before = tuple(found[run] for run in loops)
+
+                def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                    for base in bases:
+                        self._update((*before, build.ramp(base, 1, wide)), mask)
+
+                strips(builder, target, start, length, lanes, 1, strip)
+
+    @contextmanager
+    def _loops(self, loops: Sequence[Run], each: int) -> Iterator[dict[Run, Expr]]:
+        """One after another, or over threads where all places are known to differ."""
+        if self.op.unique:
+            with outer(self.builder, self.elements.target, loops, each) as counters:
+                yield counters
+            return
+        counters = {}
+        with serial(self.builder, loops, counters):
+            yield counters
+
+    def _lanes(self, target: Target) -> int:
+        """Vectors along the last axis of the updates, if it is one of the window that lies dense in x."""
+        last = len(self.sizes) - 1
+        axis = next((a for a, spot in self.window.items() if spot == last), None)
+        if axis is None or prod(self.shape[axis + 1 :]) != 1:
+            return 1
+        if axis in self.op.scatter_dims_to_operand_dims and not target.masked:
+            return 1
+        return lanes_for(target, [u.type.dtype for u in self.updates], self.sizes[last])
+
+    def _update(self, at: tuple[Expr, ...], mask: Expr | None) -> None:
+        """The element, or vector, of the updates at an index."""
+        place, inside = self._place(at)
+        scalar = [c for c in inside if c.lanes == 1]
+        masks = [c for c in inside if c.lanes > 1] + ([] if mask is None else [mask])
+        builder = self.builder
+        with ExitStack() as guards:
+            if scalar:
+                guards.enter_context(builder.when(_all(scalar)))
+            if masks:
+                guards.enter_context(self.elements.masked(builder.let("mask", _all(masks))))
+            news = [self.elements.at(u, at) for u in self.updates]
+            if self.op.combine != "assign":
+                olds = [builder.let("old", self.elements.load(b, place)) for b in self.buffers]
+                if self.op.body is not None:
+                    news = list(self.elements.inline(self.op.body, [*olds, *news]))
+                else:
+                    news = [build.apply(numeric.COMBINE[self.op.combine], olds[0], news[0])]
+            for buffer, value in zip(self.buffers, news, strict=True):
+                self.elements.store_to(buffer, place, value)
+
+    def _place(self, at: tuple[Expr, ...]) -> tuple[Expr, list[Expr]]:
+        """The row-major place in x of an element of the updates, and what must hold for it to be inside."""
+        op, builder = self.op, self.builder
+        batch = [counter for a, counter in enumerate(at) if a not in op.update_window_dims]
+        where: list[Expr] = [build.index(0)] * len(self.shape)
+        for position, axis in enumerate(op.scatter_dims_to_operand_dims):
+            vector = list(batch)
+            if op.index_vector_dim < self.indices.type.rank:
+                vector.insert(op.index_vector_dim, build.index(position))
+            where[axis] = builder.let("start", _start(self.elements.at(self.indices, tuple(vector))))
+        for own, other in zip(op.input_batching_dims, op.scatter_indices_batching_dims, strict=True):
+            where[own] = batch[other - (other > op.index_vector_dim)]
+        for axis, spot in self.window.items():
+            where[axis] = build.add(where[axis], at[spot])
+        inside = []
+        for axis in sorted(op.scatter_dims_to_operand_dims):
+            inside.append(build.apply(P.LE, build.index(0), where[axis]))
+            inside.append(build.apply(P.LT, where[axis], build.index(self.shape[axis])))
+        place: Expr = build.index(0)
+        for entry, stride in zip(where, row_major(self.shape), strict=True):
+            place = build.add(place, build.mul(entry, stride))
+        return place, inside
+
+
+def _start(value: Expr) -> Expr:
+    """An integer from a tensor as an index that no offset brings back into range if it is far outside."""
+    if value.dtype is DType.U64:
+        value = build.apply(P.MIN, value, Const(FAR, DType.U64))
+    wide = build.cast(value, build.INDEX)
+    if value.dtype is DType.I64:
+        wide = build.apply(P.MAX, build.apply(P.MIN, wide, build.index(FAR)), build.index(-FAR))
+    return wide
+
+
+def _all(conditions: Sequence[Expr]) -> Expr:
+    found = conditions[0]
+    for condition in conditions[1:]:
+        found = build.apply(P.AND, found, condition)
+    return found
