@@ -27,6 +27,8 @@ class Backend(ABC):
     """Turns a program of kernels into something that runs."""
 
     name: ClassVar[str]
+    text_only: ClassVar[bool] = False
+    """Whether what `emit` gives is the whole artefact, constants included; `build` is then needed only to run."""
 
     @abstractmethod
     def target(self, request: Request) -> Target:

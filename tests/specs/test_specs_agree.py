@@ -23,7 +23,7 @@ TARGETS = ("cpu", "c", "reference")
 def inputs_of(model: Model, seed: int = 0) -> dict[str, Any]:
     generator = np.random.default_rng(seed)
     found = {}
-    for node in model.graph.inputs:
+    for node in model.inputs:
         name, dtype, shape = node.op.name, node.type.dtype, node.shape
         if dtype.is_float:
             found[name] = generator.standard_normal(shape).astype(dtype.numpy)

@@ -24,22 +24,22 @@ MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
 
 
-def write(lowered: Lowered, backend: Backend, folder: Path, *, embedded: bool = False) -> list[Path]:
+def write(lowered: Lowered, backend: Backend, folder: Path) -> list[Path]:
     """Builds into `folder`, which is created, or replaced when an earlier build made it.
 
-    Returns the files. Nothing is left behind when the build fails or is interrupted. `embedded` says that
-    the backend's files hold the constants already. Raises SourceError for a folder with other content.
+    Returns the files. Nothing is left behind when the build fails or is interrupted. Raises SourceError for a
+    folder with other content.
     """
     program = lowered.program
     with replacing(folder) as made:
         sources = backend.emit(program, lowered.target)
-        artifact = backend.build(sources, made)
+        artifact = "" if backend.text_only else backend.build(sources, made).relative_to(made).as_posix()
         for name, text in sources.items():
             if not (made / name).exists():
                 (made / name).write_text(text, encoding="utf-8")
-        if not embedded:
+        if not backend.text_only:
             _write_weights(program, made / WEIGHTS)
-        facts = manifest(lowered, backend.name, artifact.relative_to(made).as_posix(), made)
+        facts = manifest(lowered, backend.name, artifact or next(iter(sources)), made)
         (made / MANIFEST).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         names = sorted(p.relative_to(made) for p in made.rglob("*") if p.is_file())
     return [folder / name for name in names]

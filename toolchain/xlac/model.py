@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xlac.ir.dims import Symbol
-from xlac.ir.graph import Graph
+from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
+from xlac.ops.leaf import Param
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,11 @@ class Model:
     precision: str = "default"  # "default": rounding is kept; "fast": rules may reassociate and skip half rounding
     state: Mapping[str, str] = field(default_factory=dict)  # `param` of kind "state" -> the output with its next value
     kernels: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)  # custom op -> target -> hand-written file
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """What the caller supplies; state, which is an input of the graph too, is not."""
+        return tuple(n for n in self.graph.inputs if isinstance(n.op, Param) and n.op.kind == "input")
 
     @property
     def name(self) -> str:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
 
-from xlac_sdk.backend import Array
-from xlac_sdk.source import Diagnostic, SourceError
-
 from xlac.compiled import Compiled, as_array
 from xlac.ir.dims import Dim, Sym, Symbol, substitute
 from xlac.ir.graph import Graph
 from xlac.ops.leaf import Param
+from xlac_sdk.backend import Array
+from xlac_sdk.source import Diagnostic, SourceError
 
 PROGRAMS = 64  # compiled programs that a model keeps, the least recently used dropped first
 
@@ -73,7 +72,7 @@ class Specializing:
         self.graph = graph
         self._compile_for = compile_for
         self._programs: OrderedDict[tuple[tuple[str, int], ...], Compiled] = OrderedDict()
-        self._names = tuple(n.op.name for n in graph.inputs if isinstance(n.op, Param))
+        self._names = tuple(n.op.name for n in graph.inputs if isinstance(n.op, Param) and n.op.kind == "input")
         self._lock = Lock()
 
     @property

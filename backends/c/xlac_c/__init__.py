@@ -29,6 +29,7 @@ class CBackend(Backend):
     """Scalar C; the compiler that builds it may vectorise."""
 
     name = "c"
+    text_only = True
     dialect: Dialect = C99
 
     def target(self, request: Request) -> Target:
@@ -56,7 +57,7 @@ class CBackend(Backend):
         (file,) = (name for name in sources if name.endswith(".c"))
         made = folder / file.replace(".c", ".so")
         done = subprocess.run(
-            [compiler, *FLAGS, file, "-lm", "-o", made.name], cwd=folder, capture_output=True, text=True
+            [compiler, *FLAGS, file, "-lm", "-o", made.name], cwd=folder, capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise UnsupportedError(Diagnostic("XL5023", f"{compiler} cannot compile {file}:\n{done.stderr[:4000]}"))

@@ -40,7 +40,7 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 
     generator = np.random.default_rng(0)
-    inputs = [make("random", node.type, {}, generator) for node in model.graph.inputs]
+    inputs = [make("random", node.type, {}, generator) for node in model.inputs]
     times = measure(lambda: compiled(*inputs), seconds)
     program = compiled.program
     flops = program_flops(program)

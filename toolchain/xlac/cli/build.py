@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,19 @@ from xlac.cli.options import chosen, spec_options, target_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=None, help="Folder; default out/NAME.")
 @click.option("--dump", type=click.Path(path_type=Path), default=None, help="Write every stage into this folder.")
 @click.option("--until", default=None, metavar="PASS", help="Stop after this pass and print the graph.")
-@click.option("--from", "start", default=None, metavar="PASS", help="Start at this pass; SPEC may be a .graph file.")
+@click.option("--from", "start", default=None, metavar="PASS", help="Start at this pass.")
+@click.option("--graph", "edited", type=click.Path(path_type=Path), default=None,
+              help="Compile this graph text (of --until or --dump) instead of SPEC's graph.")
 @click.option("--list-passes", is_flag=True, help="Print the passes in order.")
 def command(
-    output: Path | None, dump: Path | None, until: str | None, start: str | None, list_passes: bool, **options: Any
-) -> None:
+    output: Path | None, dump: Path | None, until: str | None, start: str | None, edited: Path | None,
+    list_passes: bool, **options: Any,
+) -> None:  # fmt: skip
     """Compile SPEC to an artefact.
 
     Sizes left open are fixed at their `opt`. The folder gets the backend's files, the weights and a manifest; it
-    appears whole or not at all.
+    appears whole or not at all. `--until` prints the graph, which `--graph` takes, edited if you like, to go on
+    `--from` the next pass.
     """
     from xlac import artefact
     from xlac.compiler import lower
@@ -40,6 +45,8 @@ def command(
         return
     choice = chosen(**options)
     model = open_model(choice)
+    if edited is not None:
+        model = replace(model, graph=read_graph(edited, model))
     backend = find(choice.target)
     facts = backend.target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
     observers = (Dump(dump),) if dump else ()
@@ -70,6 +77,21 @@ def open_model(choice: Any) -> Any:
         fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in model.dims.items())
         click.echo(f"note: {fixed} (the sizes' opt; --dim chooses others)", err=True)
     return specialized(model)
+
+
+def read_graph(file: Path, model: Any) -> Any:
+    """A graph from its text, whose weights must be those of the model."""
+    from xlac.ir.text import parse
+    from xlac.ops.leaf import Param
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    graph = parse(file.read_text(encoding="utf-8"))
+    for node in graph.nodes():
+        if isinstance(node.op, Param) and node.op.kind == "weight" and node.op.name not in model.weights:
+            problem = f"{file}: weight '{node.op.name}' is not one of the model"
+            hint = "weights that a pass derives exist only while it runs: resume before the pass 'fold'"
+            raise SourceError(Diagnostic("XL3011", problem, hint=hint if "~" in node.op.name else ""))
+    return graph
 
 
 def size(nbytes: int) -> str:

@@ -47,6 +47,6 @@ def command(spec: Path, node: str | None, **options: Any) -> None:
             click.echo(f"{node}: simplified away; no kernel computes it")
             return
         close = get_close_matches(node, {*known, *written}, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else ""
-        raise SourceError(Diagnostic("XL2004", f"no node '{node}' in {choice.spec}", hint=hint))
+        hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(sorted(written)[:12])}, …"
+        raise SourceError(Diagnostic("XL2002", f"no node '{node}' in {choice.spec}", hint=hint))
     click.echo(text)

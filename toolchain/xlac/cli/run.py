@@ -62,7 +62,7 @@ def gather(model: Any, given: dict[str, str], archive: Path | None, seed: int) -
     from xlac.sizes import solve
     from xlac_sdk.source import Diagnostic, SourceError
 
-    types = {node.op.name: node.type for node in model.graph.inputs}
+    types = {node.op.name: node.type for node in model.inputs}
     found: dict[str, Any] = {}
     if archive is not None:
         with np.load(archive, allow_pickle=False) as arrays:

@@ -57,13 +57,14 @@ class Planner:
 
     def program(self, partition: Partition, state: Mapping[str, str]) -> Program:
         graph = partition.graph
-        inputs = [self.slot(Role.INPUT, n.type, _param_name(n), f"in{i}", n.origin) for i, n in enumerate(graph.inputs)]
+        asked = [n for n in graph.inputs if isinstance(n.op, Param) and n.op.kind == "input"]
+        inputs = [self.slot(Role.INPUT, n.type, _param_name(n), f"in{i}", n.origin) for i, n in enumerate(asked)]
         hidden = {output for name, output in state.items() if output == f"{name}.next"}
         given = {name: n for name, n in graph.outputs.items() if name not in hidden}
         outputs = [
             self.slot(Role.OUTPUT, n.type, name, f"out{i}", n.origin) for i, (name, n) in enumerate(given.items())
         ]
-        places: Places = {n: Argument(s) for n, s in zip(graph.inputs, inputs, strict=True)}
+        places: Places = {n: Argument(s) for n, s in zip(asked, inputs, strict=True)}
         wanted = [(n, Argument(s)) for n, s in zip(given.values(), outputs, strict=True)]
         kept = self.states(graph, places)
         steps = self.block(partition, places, wanted)
@@ -83,7 +84,7 @@ class Planner:
     def states(self, graph: Graph, places: Places) -> dict[str, Argument]:
         """A slot in the state block for every state of the graph; by name."""
         kept: dict[str, Argument] = {}
-        for node in graph.nodes():
+        for node in dict.fromkeys((*graph.inputs, *graph.nodes())):
             if isinstance(node.op, Param) and node.op.kind == "state":
                 symbol = f"state{len(kept)}"
                 slot = Slot(
