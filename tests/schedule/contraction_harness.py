@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array, Sample
 from xlac.ir.types import Type

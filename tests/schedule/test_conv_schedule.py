@@ -1,0 +1,103 @@
+"""Convolutions: every layout, stride, padding, dilation and grouping gives what the graph means."""
+
+from __future__ import annotations
+
+import pytest
+from contraction_harness import TARGETS, agree, cpu, group, of_sample, param
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.contraction import Conv
+from xlac.schedule import schedule as table
+from xlac.schedule.group import Kind
+from xlac_sdk.dtypes import DType
+
+F32 = DType.F32
+FEW = [TARGETS[name] for name in ("avx512", "sse", "size")]
+
+
+def conv(
+    x: tuple[int, ...], kernel: tuple[int, ...], *, stride: int = 1, pad: int = 0, groups: int = 1, dilation: int = 1,
+    kind: str = "weight", dtype: DType = F32, **given: object,
+) -> Node:  # fmt: skip
+    """Channels last."""
+    rank = len(x) - 2
+    letters = "DHW"[-rank:]
+    attributes = {
+        "layout": (f"N{letters}C", f"{letters}IO", f"N{letters}C"), "strides": (stride,) * rank, "low": (pad,) * rank,
+        "high": (pad,) * rank, "lhs_dilation": (1,) * rank, "rhs_dilation": (dilation,) * rank, "feature_groups": groups,
+    } | given  # fmt: skip
+    return Node.of(Conv(**attributes), param("x", Type(dtype, x)), param("kernel", Type(dtype, kernel), kind))
+
+
+CASES = {
+    "same": conv((1, 7, 7, 20), (3, 3, 20, 37), pad=1),
+    "strided": conv((2, 9, 8, 5), (3, 3, 5, 40), stride=2, pad=1),
+    "stem": conv((1, 13, 12, 3), (7, 7, 3, 33), stride=2, pad=3),
+    "pointwise": conv((3, 5, 5, 16), (1, 1, 16, 32)),
+    "pointwise strided": conv((2, 5, 6, 16), (1, 1, 16, 20), stride=2),
+    "grouped": conv((1, 8, 8, 16), (3, 3, 4, 32), pad=1, groups=4),
+    "grouped at run time": conv((1, 8, 8, 16), (3, 3, 4, 32), pad=1, groups=4, kind="input"),
+    "dilated": conv((1, 11, 9, 6), (3, 2, 6, 18), dilation=3, pad=2),
+    "transposed": conv((1, 4, 5, 6), (3, 3, 6, 18), pad=2, lhs_dilation=(2, 3)),
+    "one channel out": conv((2, 12, 8), (3, 8, 1), pad=1),
+    "one channel in and out": conv((1, 5, 9, 1), (3, 3, 1, 1)),
+    "volume": conv((1, 4, 5, 6, 7), (2, 2, 2, 7, 9), pad=1),
+    "cropped": conv((1, 8, 8, 6), (3, 3, 6, 8), pad=-1),
+    "depthwise": conv((1, 7, 7, 20), (3, 3, 1, 20), pad=1, groups=20),
+    "depthwise strided": conv((2, 9, 9, 37), (3, 3, 1, 37), stride=2, pad=1, groups=37),
+    "depthwise dilated": conv((1, 8, 8, 64), (3, 3, 1, 64), pad=1, groups=64, dilation=2, kind="input"),
+    "depthwise line": conv((1, 20, 6), (5, 1, 6), groups=6),
+    "depthwise half": conv((1, 9, 9, 16), (3, 3, 1, 16), pad=1, groups=16, dtype=DType.F16),
+    "half": conv((1, 5, 6, 16), (3, 3, 16, 16), pad=1, dtype=DType.BF16),
+    "multiplier": conv((1, 6, 6, 5), (3, 3, 1, 15), pad=1, groups=5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_samples(target):
+    for number, sample in enumerate(Conv.samples()):
+        agree(group(Kind.CONV, of_sample("conv", sample, (("input", "weight"), ("input",))[number % 2])), target)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_channels_last(name):
+    small = ("pointwise", "grouped", "dilated", "transposed", "one channel out", "depthwise strided", "multiplier")
+    for target in TARGETS.values() if name in small else FEW:
+        agree(group(Kind.CONV, CASES[name]), target)
+
+
+@pytest.mark.parametrize("name", ["same", "strided", "pointwise", "depthwise", "depthwise strided"])
+def test_epilogues(name):
+    hero = CASES[name]
+    channels = hero.shape[-1]
+    biased = build.add(hero, param("bias", Type(F32, (channels,)), "weight"))
+    scaled = build.mul(biased, param("scale", Type(F32, (channels,)), "weight"))
+    result = build.maximum(build.add(scaled, param("residual", hero.type)), 0.0)
+    for target in FEW:
+        agree(group(Kind.CONV, hero, result), target)
+        agree(group(Kind.CONV, hero, result, biased), target)
+
+
+def test_an_input_computed_by_the_group():
+    x = param("x", Type(F32, (1, 6, 6, 5)))
+    hero = Node.of(CASES["multiplier"].op, build.maximum(x, 0.0), CASES["multiplier"].inputs[1])
+    for target in FEW:
+        agree(group(Kind.CONV, hero), target)
+
+
+def test_results_in_another_layout():
+    hero = CASES["same"]
+    for target in FEW:
+        agree(group(Kind.CONV, hero, build.transpose(hero, (0, 3, 1, 2))), target)
+
+
+def test_only_windows_that_leave_the_input_copy_it():
+    kernels = {name: len(table.schedule(group(Kind.CONV, CASES[name]), TARGETS["avx512"], "kernel").launches) for name in CASES}
+    assert kernels["pointwise"] == kernels["pointwise strided"] == kernels["cropped"] == kernels["depthwise line"] == 1
+    assert kernels["same"] == kernels["depthwise"] == 2
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_on_this_machine(name):
+    agree(group(Kind.CONV, CASES[name]), cpu(threads=2))
