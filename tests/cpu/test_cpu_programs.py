@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cpu_programs import both_programs, kernel_of, loaded, machine, outputs_of, program_of, same
 
-from xlac_cpu import BACKEND, link
+from xlac_cpu import BACKEND, layout, link
 from xlac_sdk.build import add, apply, index, load, ramp
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Const, Kernel
@@ -77,6 +77,20 @@ def test_loops_branches_and_moving_arguments() -> None:
         inputs = {"x": np.arange(64, dtype="f4"), "which": np.array([value], "i4")}
         ours, right = both_programs(program, machine(), inputs)
         assert same(ours["y"], right["y"]) and same(ours["z"], right["z"]), value
+
+
+def test_alignment_is_what_every_launch_keeps() -> None:
+    """A place in the arena that is not a cache line's start, a moving argument, and the caller's arrays."""
+    t, x = slot("t", F32, 256, Role.TEMPORARY, 128), slot("x", F32, 64, Role.INPUT)
+    for argument, known in ((Argument(t), 64), (Argument(t, 4), 16), (Argument(t, 0, (("i", 3),)), 4), (Argument(x), 4),
+                            (Argument(x, 16), 4)):  # fmt: skip
+        assert layout.known_alignment(argument) == known
+    kernel, y = plus(1.0), slot("y", F32, 20, Role.OUTPUT)
+    steps = (Copy(Argument(t), Argument(x), 64), Launch(kernel, (Argument(t), Argument(t, 80))),
+             Launch(kernel, (Argument(t, 81), Argument(t, 101))), Copy(Argument(y), Argument(t, 101), 16))  # fmt: skip
+    program = Program("p", (x,), (y,), (t, x, y), steps, {}, arena_bytes=2048)
+    assert layout.alignments(program)[kernel] == (4, 4)
+    loaded(program, machine()).run({"x": np.zeros(64, "f4")}, {"y": np.zeros(20, "f4")})
 
 
 def test_state_is_kept_and_calls_take_turns() -> None:
