@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from xlac.ir.op import Array, Sample
 from xlac.ir.types import Type
 from xlac.memory.plan import plan
 from xlac.ops import OPS, sampling
+from xlac.ops.control import Pick
 from xlac.ops.leaf import Const, Param
 from xlac.schedule import schedule as table
 from xlac.schedule.group import Group, Kind, Partition
@@ -65,13 +68,14 @@ def values(made: Group, seed: int = 0) -> dict[str, Array]:
 
 def meaning(made: Group, given: dict[str, Array]) -> list[Array]:
     """The outputs by evaluating every node."""
-    known: dict[Node, Array] = {}
+    known: dict[Node, Any] = {}
     for node in walk(made.outputs):
         if isinstance(node.op, Param):
             known[node] = given[node.op.name]
         else:
             with np.errstate(all="ignore"):
-                known[node] = node.op.evaluate(*(known[i] for i in node.inputs))
+                operands = known[node.inputs[0]] if isinstance(node.op, Pick) else [known[i] for i in node.inputs]
+                known[node] = node.op.evaluate(*operands)
     return [known[n] for n in made.outputs]
 
 
@@ -96,8 +100,6 @@ def compute(made: Group, target: Target, given: dict[str, Array]) -> list[Array]
 
 
 def legalized(made: Program, target: Target) -> Program:
-    from dataclasses import replace
-
     steps = tuple(replace(s, kernel=legalize(s.kernel, target)) if isinstance(s, Launch) else s for s in made.steps)
     return replace(made, steps=steps)
 
@@ -126,6 +128,3 @@ def of_sample(name: str, sample: Sample, kinds: Sequence[str] = ("input",), **mo
     names = [*kinds, *[kinds[-1]] * len(sample.inputs)]
     operands = [param(f"x{i}", t, names[i]) for i, t in enumerate(sample.inputs)]
     return Node.of(OPS[name](**sample.attributes, **more), *operands)
-
-
-Made = Callable[[], Group]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from contraction_harness import TARGETS, agree, cpu, group, of_sample, param
+
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build

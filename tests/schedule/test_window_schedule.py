@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from contraction_harness import TARGETS, agree, cpu, group, of_sample, param
+
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
