@@ -135,6 +135,16 @@ def test_mistakes_name_both_shapes(name: str, operands: Any, attributes: dict[st
         build.apply(name, *params, **attributes)
 
 
+@pytest.mark.parametrize("name", ["exp", "tanh", "gelu", "mean", "softmax"])
+def test_functions_of_floats_take_integers(name: str) -> None:
+    x = build.param("x", I32, (3,))
+    if name == "softmax":  # a softmax of class numbers is a mistake
+        with pytest.raises(ShapeError, match="takes floats"):
+            build.apply(name, x)
+    else:
+        assert build.apply1(name, x).type == Type(F32, () if name == "mean" else (3,))
+
+
 def test_several_results_are_a_tuple() -> None:
     x = build.param("x", F32, (6,))
     found = build.apply("split", x, parts=3)

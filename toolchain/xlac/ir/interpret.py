@@ -7,12 +7,15 @@ what a model means apart from rounding.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Array, Composite, Op
+from xlac.ir.op import OPS, Array, Composite, Op, attributes
 from xlac.ir.types import Type
+from xlac_sdk.dtypes import DType
 
 
 def interpret(
@@ -22,13 +25,12 @@ def interpret(
 
     Raises KeyError for a parameter without a value, and ValueError for a value of another shape or type.
     """
-    from xlac.ops.leaf import Param
-
     given: dict[Node, Array] = {}
     for node in graph.nodes():
-        if isinstance(node.op, Param):
-            source = (weights or {}) if node.op.kind == "weight" else inputs
-            given[node] = _fitted(node, np.asarray(source[node.op.name]))
+        if node.op.mnemonic == "param":
+            about = attributes(node.op)
+            source = (weights or {}) if about["kind"] == "weight" else inputs
+            given[node] = _fitted(node, about["name"], np.asarray(source[about["name"]]))
     return dict(zip(graph.outputs, _run(graph, given, float64), strict=True))
 
 
@@ -40,22 +42,19 @@ def run_body(body: Graph, arrays: Sequence[Array]) -> list[Array]:
 
 def evaluate_expansion(op: Composite, arrays: Sequence[Array]) -> Array | tuple[Array, ...]:
     """A composite by its expansion. Float64 arrays stand for whatever float type: the expansion is for f64."""
-    from xlac.ops.leaf import Param
-    from xlac_sdk.dtypes import DType
-
-    params = tuple(
-        Node.of(Param(f"x{number}", Type(DType.of(array.dtype), array.shape))) for number, array in enumerate(arrays)
-    )
+    param: Any = OPS["param"]
+    types = [Type(DType.of(array.dtype), array.shape) for array in arrays]
+    params = tuple(Node.of(param(name=f"x{number}", type=type)) for number, type in enumerate(types))
     results = op.expand(*params)
     outputs = {str(n): r for n, r in enumerate(results if isinstance(results, tuple) else (results,))}
     found = _run(Graph(op.mnemonic, params, outputs), dict(zip(params, arrays, strict=True)), False)
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _fitted(node: Node, array: Array) -> Array:
+def _fitted(node: Node, name: str, array: Array) -> Array:
     wanted = node.type
     if array.shape != wanted.shape or array.dtype != wanted.dtype.numpy:
-        raise ValueError(f"parameter {node.op.name!r} is {wanted}, got {array.dtype}{list(array.shape)}")  # type: ignore[attr-defined]
+        raise ValueError(f"parameter {name!r} is {wanted}, got {array.dtype}{list(array.shape)}")
     return array
 
 
@@ -85,10 +84,8 @@ def _run(graph: Graph, given: Mapping[Node, Array], float64: bool) -> list[Array
 
 def evaluate(node: Node, inputs: Sequence[tuple[Array, ...]], float64: bool = False) -> tuple[Array, ...]:
     """The results of one node, given all results of each of its inputs."""
-    from xlac.ops.control import Pick
-
-    if isinstance(node.op, Pick):
-        return (inputs[0][node.op.index],)
+    if node.op.mnemonic == "pick":
+        return (inputs[0][attributes(node.op)["index"]],)
     arrays = [results[0] for results in inputs]
     found = _op(node, float64).evaluate(*_down(node, arrays, float64))
     results = found if isinstance(found, tuple) else (found,)
@@ -97,19 +94,15 @@ def evaluate(node: Node, inputs: Sequence[tuple[Array, ...]], float64: bool = Fa
 
 def _op(node: Node, float64: bool) -> Op:
     """In float64, a conversion between float types keeps every digit."""
-    from xlac.ops.scalar import Cast
-    from xlac_sdk.dtypes import DType
-
-    if float64 and isinstance(node.op, Cast) and node.op.dtype.is_float:
-        return Cast(DType.F64)
+    if float64 and node.op.mnemonic == "cast" and attributes(node.op)["dtype"].is_float:
+        wide: Op = replace(node.op, dtype=DType.F64)  # type: ignore[type-var]
+        return wide
     return node.op
 
 
 def _down(node: Node, arrays: Sequence[Array], float64: bool) -> Sequence[Array]:
     """Bits are those of the declared type, even in float64."""
-    from xlac.ops.scalar import Bitcast
-
-    if float64 and isinstance(node.op, Bitcast):
+    if float64 and node.op.mnemonic == "bitcast":
         with np.errstate(all="ignore"):
             return [a.astype(i.type.dtype.numpy) for a, i in zip(arrays, node.inputs, strict=True)]
     return arrays

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import OPS, ShapeError
+from xlac.ir.op import OPS, ShapeError, attributes
 
 
 class GraphError(AssertionError):
@@ -27,8 +27,6 @@ def verify(graph: Graph) -> None:
 
 
 def _graph(graph: Graph, known: set[Graph], body: bool) -> None:
-    from xlac.ops.leaf import Param
-
     known.add(graph)
     names: dict[tuple[str, str], Node] = {}
     if not graph.outputs:
@@ -36,15 +34,16 @@ def _graph(graph: Graph, known: set[Graph], body: bool) -> None:
     for node in _all(graph):
         where = f"{describe(node)} in {graph.name!r}"
         _types(node, where)
-        if isinstance(node.op, Param):
+        if node.op.mnemonic == "param":
+            about = attributes(node.op)
             outside = node not in graph.inputs
             if outside and body:
                 raise GraphError(f"{where} is not an input of this body: a body is closed", node)
-            if outside and node.op.kind == "input":
+            if outside and about["kind"] == "input":
                 raise GraphError(f"{where} is not among the inputs of the graph", node)
-            key = ((node.op.kind == "weight" and "weight") or "input", node.op.name)
+            key = ("weight" if about["kind"] == "weight" else "input", about["name"])
             if names.setdefault(key, node) is not node:
-                raise GraphError(f"two parameters are called {node.op.name!r}", node)
+                raise GraphError(f"two parameters are called {about['name']!r}", node)
         for inner in node.op.bodies():
             if inner not in known:
                 _graph(inner, known, body=True)
@@ -63,15 +62,14 @@ def _all(graph: Graph) -> Iterable[Node]:
 
 
 def _types(node: Node, where: str) -> None:
-    from xlac.ops.control import Pick
-
     if OPS.get(node.op.mnemonic) is not type(node.op):
         raise GraphError(f"{where}: {type(node.op).__name__} is not in the table of operations", node)
-    several = [i for i in node.inputs if not isinstance(i.types, tuple) is isinstance(node.op, Pick)]
+    picks = node.op.mnemonic == "pick"
+    several = [i for i in node.inputs if isinstance(i.types, tuple) is not picks]
     if several:
-        needs = "needs a node with several results" if isinstance(node.op, Pick) else "reads a node that has several results"
+        needs = "needs a node with several results" if picks else "reads a node that has several results"
         raise GraphError(f"{where} {needs}, {describe(several[0])}", node)
-    given = node.inputs[0].results if isinstance(node.op, Pick) else tuple(i.type for i in node.inputs)
+    given = node.inputs[0].results if picks else tuple(i.type for i in node.inputs)
     try:
         inferred = node.op.infer(*given)
     except (ShapeError, ValueError) as error:

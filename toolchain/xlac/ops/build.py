@@ -85,7 +85,7 @@ def apply(mnemonic: str, *inputs: Value, origin: Origin | None = None, **attribu
         if not least <= len(inputs) <= (most or len(inputs)):
             raise ShapeError(f"{mnemonic} takes {least} operands, got {len(inputs)}")
         nodes = unify(*inputs)
-        if issubclass(cls, scalar.Unary) and cls.accepts == FLOATS:
+        if issubclass(cls, scalar.Scalar) and cls.accepts == FLOATS:
             nodes = tuple(floating(n) for n in nodes)
     elif hasattr(cls, "prepare"):  # it says itself how values are made to fit
         least, most = arity(cls)
