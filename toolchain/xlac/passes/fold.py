@@ -12,7 +12,7 @@ from xlac.ir.op import Array, frozen_array
 from xlac.ir.types import Type
 from xlac.ops import control, effect
 from xlac.ops.leaf import Const, Iota, Param, RngBits
-from xlac.ops.view import Broadcast
+from xlac.ops.view import Broadcast, Reshape
 from xlac.passes.context import Context
 from xlac.passes.expand import is_expanded
 from xlac.passes.rewriter import everywhere, rebuild
@@ -71,8 +71,8 @@ class Folder:
                 self.weighted.add(node)
 
     def whole(self, node: Node) -> bool:
-        """Whether a foldable node is worth a value of its own: broadcasts and counters are free to compute."""
-        if not node.inputs or isinstance(node.op, Broadcast):
+        """Whether a foldable node is worth a value of its own: broadcasts, reshapes and counters are free."""
+        if not node.inputs or isinstance(node.op, Broadcast | Reshape):
             return False
         return node.type.nbytes <= max(SMALL, self.sources[node])
 

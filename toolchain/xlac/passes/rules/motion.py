@@ -100,10 +100,11 @@ def is_free(node: Node) -> bool:
         lambda p: Node.of(Add(), reshape(p(2, 6), 12), reshape(p(2, 6), 12)),
         lambda p: Node.of(Add(), reshape(p(6, 4), 2, 3, 4), broadcast(p(4), (2, 3, 4), (2,))),
         lambda p: Node.of(Mul(), _five(3, 2), reshape(p(6), 3, 2)),
+        lambda p: Node.of(Mul(), p(3, 2, kind="weight"), reshape(p(6), 3, 2)),
     ],
 )
 def sink_reshape(node: Node, site: Site) -> Node | None:
-    """A reshape of the operands is one of the result, where broadcast operands can be written in the old shape."""
+    """A reshape of the operands is one of the result, where the others can be written in the old shape for nothing."""
     if not is_pointwise(node):
         return None
     likely = next((i for i in node.inputs if isinstance(i.op, Reshape) and constant(i) is None), None)
@@ -118,6 +119,8 @@ def sink_reshape(node: Node, site: Site) -> Node | None:
             inputs.append(uniform(i, source.shape, site))
         elif isinstance(i.op, Broadcast) and (other := reshaped_broadcast(i, source.shape, site)) is not None:
             inputs.append(other)
+        elif is_free(i) and not isinstance(i.op, Broadcast):
+            inputs.append(site.make(Reshape(source.shape), i))
         else:
             return None
     return site.make(Reshape(node.shape), site.make(node.op, *inputs))
