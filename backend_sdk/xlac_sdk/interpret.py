@@ -36,7 +36,7 @@ def _runtime(kernel: Kernel) -> dict[str, object]:
     def outside(buffer: str, index: object, lanes: int, size: int) -> NoReturn:
         what = f"index {index}" if lanes == 1 else f"{lanes} lanes from index {index}"
         at = int(index) if isinstance(index, int | np.integer) else -1
-        if 0 <= at and at + lanes <= size:
+        if at >= 0 and at + lanes <= size:
             raise KernelFault(f"kernel {kernel.name}: buffer '{buffer}' is read at {what} before it was written")
         raise KernelFault(f"kernel {kernel.name}: buffer '{buffer}' of {size} elements is accessed at {what}")
 
@@ -116,7 +116,7 @@ def compile_kernel(kernel: Kernel) -> Callable[..., None]:
     """The kernel as a Python function of one 1-d array a parameter, then one integer a size."""
     text = Text(kernel)
     scope: dict[str, Any] = {**_SHARED, **_runtime(kernel), **text.names}
-    exec(compile(text.source, f"<kernel {kernel.name}>", "exec"), scope)
+    exec(compile(text.source, f"<kernel {kernel.name}>", "exec"), scope)  # noqa: S102  (our own text, of a kernel's own identifiers)
     function: Callable[..., None] = scope["kernel"]
     return function
 

@@ -13,8 +13,32 @@ import numpy as np
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import (
-    Access, Allocate, Apply, Assign, Barrier, Buffer, Const, Exchange, Expr, Fold, For, If, Instruction, Kernel,
-    Let, Load, LoopKind, Prefetch, Ramp, Shuffle, Space, Splat, Stmt, Store, Var, children,
+    Access,
+    Allocate,
+    Apply,
+    Assign,
+    Barrier,
+    Buffer,
+    Const,
+    Exchange,
+    Expr,
+    Fold,
+    For,
+    If,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    LoopKind,
+    Prefetch,
+    Ramp,
+    Shuffle,
+    Space,
+    Splat,
+    Stmt,
+    Store,
+    Var,
+    children,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.ranges import Range, combined, fits, type_range
@@ -95,7 +119,9 @@ class Text:
             yield from self.block(stmt.body, depth + 1)
             return
         # threads in step: each iteration is a generator that stops at barriers and exchanges
-        counters, ranges, body = [], [], (stmt,)
+        counters: list[str] = []
+        ranges: list[str] = []
+        body: tuple[Stmt, ...] = (stmt,)
         while len(body) == 1 and isinstance(inner := body[0], For) and inner.kind is LoopKind.THREAD:
             counters.append(f"v_{inner.counter.name}")
             ranges.append(f"range({self.text(inner.start)}, {self.text(inner.stop)}, {inner.step})")

@@ -45,7 +45,7 @@ class Runner:
             for slot in self.program.outputs:
                 if slot.nbytes:
                     array = outputs[slot.name].reshape(-1).view(np.uint8)
-                    self.device.copy(memoryview(array), self._places[slot], slot.nbytes)
+                    self.device.copy(array.data, self._places[slot], slot.nbytes)
             self.device.sync()
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class Runner:
         arena, state = self._alloc(program.arena_bytes), self._alloc(program.state_bytes)
         if program.state_bytes:
             zeros = np.zeros(program.state_bytes, np.uint8)
-            self.device.copy(state, memoryview(zeros), zeros.nbytes)
+            self.device.copy(state, zeros.data, zeros.nbytes)
             self.device.sync()
         places = {}
         own = [s for s in program.slots if s.role not in (Role.TEMPORARY, Role.STATE)]
@@ -89,7 +89,7 @@ class Runner:
     def _upload(self, slot: Slot, array: Array) -> None:
         if slot.nbytes:
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            self.device.copy(self._places[slot], memoryview(flat), slot.nbytes)
+            self.device.copy(self._places[slot], flat.data, slot.nbytes)
 
     def _address(self, argument: Argument, counters: Counters) -> int:
         moved = argument.offset + sum(counters[name] * stride for name, stride in argument.strides)
@@ -99,7 +99,7 @@ class Runner:
         """One number from the device, waiting for it."""
         dtype = argument.slot.dtype
         value = np.zeros(dtype.nbytes, np.uint8)
-        self.device.copy(memoryview(value), self._address(argument, counters), dtype.nbytes)
+        self.device.copy(value.data, self._address(argument, counters), dtype.nbytes)
         self.device.sync()
         return int(value.view(dtype.numpy)[0])
 

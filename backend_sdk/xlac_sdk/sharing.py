@@ -9,8 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac_sdk.kernel import (
-    Allocate, Apply, Assign, Barrier, Const, Exchange, Expr, Fold, For, If, Instruction, Let, Load, Prefetch,
-    Ramp, Shuffle, Splat, Stmt, Store, Var,
+    Allocate,
+    Apply,
+    Assign,
+    Barrier,
+    Const,
+    Exchange,
+    Expr,
+    Fold,
+    For,
+    If,
+    Instruction,
+    Let,
+    Load,
+    Prefetch,
+    Ramp,
+    Shuffle,
+    Splat,
+    Stmt,
+    Store,
+    Var,
 )  # fmt: skip
 
 DEPTH = 16  # most operators nested in one text expression; C99 promises 63 parentheses

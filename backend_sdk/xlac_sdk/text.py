@@ -75,11 +75,11 @@ def expr(node: Expr, known: Mapping[int, str] = NOTHING) -> str:
         case Apply(primitive=primitive, operands=operands):
             if primitive in INFIX:
                 return f"({expr(operands[0], known)} {INFIX[primitive]} {expr(operands[1], known)})"
-            return f"{primitive.value}({', '.join((expr(o, known) for o in operands))})"
+            return f"{primitive.value}({', '.join(expr(o, known) for o in operands)})"
         case Fold(primitive=primitive, value=value):
             return f"fold({primitive.value}, {expr(value, known)})"
         case Shuffle(values=values, picks=picks):
-            return f"shuffle({', '.join((expr(v, known) for v in values))}; {', '.join(map(str, picks))})"
+            return f"shuffle({', '.join(expr(v, known) for v in values)}; {', '.join(map(str, picks))})"
         case Exchange(value=value, distance=distance):
             return f"exchange({expr(value, known)}, {distance})"
 

@@ -8,8 +8,31 @@ from __future__ import annotations
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import (
-    Access, Allocate, Apply, Assign, Barrier, Buffer, Const, Exchange, Expr, Fold, For, If, Instruction, Kernel,
-    Let, Load, LoopKind, Prefetch, Ramp, Shuffle, Space, Splat, Stmt, Store, Var,
+    Access,
+    Allocate,
+    Apply,
+    Assign,
+    Barrier,
+    Buffer,
+    Const,
+    Exchange,
+    Expr,
+    Fold,
+    For,
+    If,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    LoopKind,
+    Prefetch,
+    Ramp,
+    Shuffle,
+    Space,
+    Splat,
+    Stmt,
+    Store,
+    Var,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Program

@@ -1,4 +1,4 @@
-"""Cases for statements and expressions: loops, scopes, masks, gathers, local buffers, exact numbers, odd names."""
+"""Cases for statements and scalar expressions: loops, scopes, masks, local buffers, exact numbers, odd names."""
 
 from __future__ import annotations
 
@@ -11,28 +11,34 @@ from xlac_sdk.conformance.case import EXACT, Array, Case, Tolerance
 from xlac_sdk.conformance.values import special
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import (
-    Access, Apply, Assign, Buffer, Const, Expr, If, Instruction, Kernel, Let, Load, LoopKind, Prefetch, Shuffle, Store, Var,
+    Access,
+    Apply,
+    Buffer,
+    Const,
+    Expr,
+    If,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    LoopKind,
+    Prefetch,
+    Store,
+    Var,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Argument, Launch, Program, Role, Slot
-from xlac_sdk.semantics import FOLDABLE
 from xlac_sdk.target import Target
-from xlac_sdk.verify import applies
 
 P, F32, I32, I64, BOOL = Primitive, DType.F32, DType.I32, DType.I64, DType.BOOL
 SIZE = 37  # odd on purpose
 
 
 def cases(target: Target) -> Iterator[Case]:
-    """Scalar cases for every target, vector cases where there are vectors."""
+    """One case for each construct, and one for the constants of each dtype."""
     for make in SCALAR:
         yield make()
     yield from constants(target)
-    lanes = target.lanes(F32)
-    if lanes > 1:
-        for vector in VECTOR:
-            yield vector(lanes)
-        yield from folds(target)
 
 
 def single(
@@ -68,7 +74,7 @@ def _values(dtype: DType, size: int) -> Array:
     return rng.integers(0, 2 if dtype is BOOL else 100, size).astype(dtype.numpy)
 
 
-def _twice(value: Expr) -> Expr:
+def twice(value: Expr) -> Expr:
     return build.apply(P.ADD, value, value)
 
 
@@ -84,7 +90,7 @@ def serial() -> Case:
         with b.loop("i", 0, SIZE) as i:
             b.store(y, i, Const(-1.0, F32))
         with b.loop("i", 2, SIZE - 1, 3) as i:
-            b.store(y, i, _twice(build.load(x, i)))
+            b.store(y, i, twice(build.load(x, i)))
 
     return single("a loop with a start and a step", body)
 
@@ -106,7 +112,7 @@ def unrolled() -> Case:
         with b.loop("i", 0, 9) as i, b.loop("j", 0, 4, kind=LoopKind.UNROLLED) as j:
             at = build.add(build.mul(i, 4), j)
             held = b.let("held", build.load(x, at))
-            b.store(y, at, _twice(held))
+            b.store(y, at, twice(held))
         with b.loop("k", 36, 37) as k:
             b.store(y, k, build.load(x, k))
 
@@ -118,7 +124,7 @@ def parallel() -> Case:
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, size, kind=LoopKind.PARALLEL, grain=16) as i:
-            b.store(y, i, _twice(build.load(x, i)))
+            b.store(y, i, twice(build.load(x, i)))
 
     return single("a parallel loop over many elements", body, size=size)
 
@@ -126,7 +132,7 @@ def parallel() -> Case:
 def parallel_step() -> Case:
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 1, SIZE, 4, kind=LoopKind.PARALLEL) as i, b.loop("j", build.sub(i, 1), build.add(i, 3)) as j:
-            b.store(y, j, _twice(build.load(x, j)))
+            b.store(y, j, twice(build.load(x, j)))
 
     return single("a parallel loop with a start and a step", body, size=36)
 
@@ -154,7 +160,7 @@ def symbolic() -> Case:
     x, y = Buffer("x", F32, n, align=1), Buffer("y", F32, n, access=Access.WRITE, align=1)
     b = build.Builder()
     with b.loop("i", 0, n) as i:
-        b.store(y, i, _twice(build.load(x, build.sub(build.sub(n, i), 1))))
+        b.store(y, i, twice(build.load(x, build.sub(build.sub(n, i), 1))))
     return of_kernel("a size given at run time", Kernel("k_sized", (x, y), b.body(), (n,)), _values(F32, SIZE), sizes=(SIZE,))
 
 
@@ -168,7 +174,7 @@ def branches() -> Case:
             below = build.apply(P.LT, value, Const(0.0, F32))
             inner = (If(build.apply(P.LT, i, _index(5)), (Store(y, i, Const(7.0, F32)),)),)
             b.store(y, i, Const(1.0, F32))
-            b.emit(If(below, (Store(y, i, _twice(value)),), inner))
+            b.emit(If(below, (Store(y, i, twice(value)),), inner))
 
     return single("if, else and if inside else", body)
 
@@ -271,7 +277,7 @@ def instruction() -> Case:
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         b.emit(Prefetch(x, _index(1 << 20)))
         with b.loop("i", 0, SIZE) as i:
-            meaning = (Store(y, i, _twice(build.load(x, i))),)
+            meaning = (Store(y, i, twice(build.load(x, i))),)
             b.emit(Instruction("conformance.unheard_of", (y, x, i), meaning))
 
     return single("an instruction nobody has, and a prefetch out of bounds", body)
@@ -346,124 +352,3 @@ SCALAR: tuple[Callable[[], Case], ...] = (
     serial, empty_loop, unrolled, parallel, parallel_step, nested, no_elements, symbolic, branches, variables, scopes,
     local, in_place, read_before_write, masked_scalar, gathered, atomic, instruction, deep, names, integers, large,
 )  # fmt: skip
-
-# ---- vectors ---------------------------------------------------------------------------------
-
-
-def vector_strip(lanes: int) -> Case:
-    size = 3 * lanes + 5
-
-    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        with b.loop("i", 0, 3 * lanes, lanes) as i:
-            b.store(y, build.ramp(i, 1, lanes), _twice(build.load(x, build.ramp(i, 1, lanes))))
-        with b.loop("j", 3 * lanes, size) as j:
-            b.store(y, j, _twice(build.load(x, j)))
-
-    return single("vectors and a scalar tail", body, size=size, group="vectors")
-
-
-def vector_masked(lanes: int) -> Case:
-    size = 2 * lanes + 3
-
-    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        with b.loop("i", 0, size, lanes) as i:
-            at = build.ramp(i, 1, lanes)
-            mask = b.let("mask", build.apply(P.LT, at, build.splat(_index(size), lanes)))
-            b.store(y, at, _twice(build.load(x, at, mask=mask)), mask)
-
-    return single("masked vectors over the end of a buffer", body, size=size, group="vectors")
-
-
-def vector_strided(lanes: int) -> Case:
-    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        b.store(y, build.ramp(0, 2, lanes), build.load(x, build.ramp(2 * lanes - 1, -1, lanes)))
-        b.store(y, build.ramp(1, 2, lanes), build.load(x, build.ramp(1, 2, lanes)))
-
-    return single("vectors with strides 2 and -1", body, size=2 * lanes, group="vectors")
-
-
-def vector_gather(lanes: int) -> Case:
-    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        at = b.let("at", build.mod(build.mul(build.ramp(0, 1, lanes), 7), lanes) if lanes % 7 else build.ramp(0, 1, lanes))
-        mask = build.apply(P.LT, at, build.splat(_index(lanes // 2), lanes))
-        b.store(y, build.ramp(0, 1, lanes), Const(5.0, F32, lanes))
-        b.store(y, at, build.load(x, at), mask)
-
-    return single("masked gather and scatter", body, size=lanes, group="vectors")
-
-
-def vector_shuffle(lanes: int) -> Case:
-    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        one, two = (b.let(n, build.load(x, build.ramp(k * lanes, 1, lanes))) for k, n in enumerate(("one", "two")))
-        reversed_ = Shuffle((one,), tuple(range(lanes - 1, -1, -1)))
-        woven = Shuffle((one, two), tuple(k for i in range(lanes // 2) for k in (i, lanes + i)))
-        b.store(y, build.ramp(0, 1, lanes), reversed_)
-        b.store(y, build.ramp(lanes, 1, lanes), woven)
-        b.store(y, 2 * lanes, Shuffle((one, two), (lanes + 1,)))
-
-    return single("shuffles", body, size=2 * lanes, out=2 * lanes + 1, group="vectors")
-
-
-def vector_accumulate(lanes: int) -> Case:
-    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        total = b.variable("total", Const(0.0, F32, lanes))
-        with b.loop("i", 0, 4 * lanes, lanes) as i:
-            part = build.load(x, build.ramp(i, 1, lanes))
-            one = build.load(x, build.div(i, lanes))
-            b.assign(total, build.apply(P.ADD, total, build.apply(P.MUL, part, one)))
-        b.emit(Assign(total, build.apply(P.MUL, total, Const(0.5, F32))))
-        b.store(y, build.ramp(0, 1, lanes), total)
-
-    # a backend may contract each product into its sum, so one rounding of each may differ
-    return single("a vector that accumulates", body, size=4 * lanes, out=lanes, group="vectors", tolerance=Tolerance(4, 1e-6))
-
-
-def vector_select(lanes: int) -> Case:
-    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        value = b.let("value", build.load(x, build.ramp(0, 1, lanes)))
-        below = b.let("below", build.apply(P.LT, value, Const(0.0, F32)))
-        both = build.apply(P.AND, below, build.apply(P.LT, Const(-1.0, F32), value))
-        picked = build.select(both, build.splat(build.load(x, 0), lanes), value)
-        b.store(y, build.ramp(0, 1, lanes), build.select(build.apply(P.NOT, below), picked, _twice(picked)))
-
-    return single("vectors of bool", body, size=lanes, group="vectors")
-
-
-def vector_bools(lanes: int) -> Case:
-    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        at = build.ramp(0, 1, lanes)
-        b.store(y, at, build.apply(P.XOR, build.load(x, at), build.load(x, build.ramp(1, 1, lanes))))
-
-    return single("vectors of bool in memory", body, size=lanes + 1, out=lanes, dtype=BOOL, group="vectors")
-
-
-def vector_local(lanes: int) -> Case:
-    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
-        held = b.local("held", F32, 2 * lanes)
-        with b.loop("i", 0, 2 * lanes, lanes) as i:
-            b.store(held, build.ramp(i, 1, lanes), build.load(x, build.ramp(i, 1, lanes)))
-        b.store(y, build.ramp(0, 1, lanes), build.load(held, build.ramp(1, 1, lanes)))
-
-    return single("unaligned vectors of a local buffer", body, size=2 * lanes, out=lanes, group="vectors")
-
-
-VECTOR: tuple[Callable[[int], Case], ...] = (
-    vector_strip, vector_masked, vector_strided, vector_gather, vector_shuffle, vector_accumulate, vector_select,
-    vector_bools, vector_local,
-)  # fmt: skip
-
-
-def folds(target: Target) -> Iterator[Case]:
-    """Every combination that lanes can be folded by, of every dtype; floats are given integers, so order is no matter."""
-    for primitive in sorted(FOLDABLE, key=lambda p: p.value):
-        for dtype in DType:
-            if dtype.is_half or dtype not in target.dtypes or not applies(primitive, dtype):
-                continue
-            lanes = target.lanes(dtype)
-
-            def body(b: build.Builder, x: Buffer, y: Buffer, primitive: Primitive = primitive, lanes: int = lanes) -> None:
-                b.store(y, 0, build.fold(primitive, build.load(x, build.ramp(0, 1, lanes))))
-
-            made = single(f"fold {primitive.value} of {dtype}", body, size=lanes, out=1, dtype=dtype, group="folds")
-            values = np.resize(np.array([1, 2, 1, 1]), lanes).astype(dtype.numpy)
-            yield Case(made.name, made.group, made.program, {"x": values})

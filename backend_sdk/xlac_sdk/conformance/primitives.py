@@ -18,7 +18,7 @@ P = Primitive
 COUNT = 256  # elements at least
 
 # units in the last place that a backend may be off from the correctly rounded result; everything else is exact
-ULPS = {p: 3.0 for p in TRANSCENDENTAL} | {P.SQRT: 1.0, P.FMA: 2.0, P.REM: 0.0, P.DIV: 0.0}
+ULPS = dict.fromkeys(TRANSCENDENTAL, 3.0) | {P.SQRT: 1.0, P.FMA: 2.0, P.REM: 0.0, P.DIV: 0.0}
 
 
 def cases(target: Target) -> Iterator[Case]:

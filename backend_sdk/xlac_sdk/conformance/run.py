@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from xlac_sdk.backend import Array, Backend, Executable
-from xlac_sdk.conformance import kernels, primitives, steps
 from xlac_sdk.conformance.case import Case, Outcome, difference
+from xlac_sdk.conformance.kernels import cases as kernel_cases
+from xlac_sdk.conformance.primitives import cases as primitive_cases
 from xlac_sdk.conformance.report import Report
+from xlac_sdk.conformance.steps import cases as step_cases
+from xlac_sdk.conformance.vectors import cases as vector_cases
 from xlac_sdk.interpret import Interpreter
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request, Target
@@ -20,9 +23,10 @@ from xlac_sdk.target import Request, Target
 
 def cases(target: Target) -> Iterator[Case]:
     """Every case of the kit that means something on a target."""
-    yield from primitives.cases(target)
-    yield from kernels.cases(target)
-    yield from steps.cases(target)
+    yield from primitive_cases(target)
+    yield from kernel_cases(target)
+    yield from vector_cases(target)
+    yield from step_cases(target)
 
 
 def run(

@@ -34,8 +34,8 @@ def special(dtype: DType) -> Array:
     wide = [0.0, 1.0, 0.5, 1.5, 2.5, 2.0, 3.0, 0.1, 7.75, 100.0, 1e4]
     import ml_dtypes
 
-    info = ml_dtypes.finfo(numpy)
-    wide += [float(info.max), float(info.tiny), float(info.smallest_subnormal), float(info.eps), np.inf]
+    limits: Any = ml_dtypes.finfo(numpy)  # type: ignore[no-untyped-call]
+    wide += [float(limits.max), float(limits.tiny), float(limits.smallest_subnormal), float(limits.eps), np.inf]
     if not dtype.is_half:
         wide += [2.0**31, 2.0**31 - 128, 2.0**63, 2.0**64, 2.0**32, 255.5, 65519.0, 65520.0, 1e-30]
     with np.errstate(all="ignore"):

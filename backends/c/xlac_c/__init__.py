@@ -20,8 +20,6 @@ from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Request, Target
 from xlac_sdk.verify import verify_program
 
-__version__ = "0.1.0"
-
 FLAGS = ("-std=c99", "-O2", "-ffp-contract=off", "-fPIC", "-shared")  # a product must stay a product: see legalize
 
 

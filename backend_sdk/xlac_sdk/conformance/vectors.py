@@ -1,0 +1,148 @@
+"""Cases for vectors: strips, masks, strides, gathers, shuffles, folds, bools, local buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from xlac_sdk import build
+from xlac_sdk.conformance.case import Case, Tolerance
+from xlac_sdk.conformance.kernels import single, twice
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Assign, Buffer, Const, Shuffle
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.semantics import FOLDABLE
+from xlac_sdk.target import Target
+from xlac_sdk.verify import applies
+
+P, F32, BOOL = Primitive, DType.F32, DType.BOOL
+
+
+def cases(target: Target) -> Iterator[Case]:
+    """One case for each construct, where the target has vectors at all."""
+    lanes = target.lanes(F32)
+    if lanes > 1:
+        for make in VECTOR:
+            yield make(lanes)
+        yield from folds(target)
+
+
+
+def vector_strip(lanes: int) -> Case:
+    size = 3 * lanes + 5
+
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        with b.loop("i", 0, 3 * lanes, lanes) as i:
+            b.store(y, build.ramp(i, 1, lanes), twice(build.load(x, build.ramp(i, 1, lanes))))
+        with b.loop("j", 3 * lanes, size) as j:
+            b.store(y, j, twice(build.load(x, j)))
+
+    return single("vectors and a scalar tail", body, size=size, group="vectors")
+
+
+def vector_masked(lanes: int) -> Case:
+    size = 2 * lanes + 3
+
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        with b.loop("i", 0, size, lanes) as i:
+            at = build.ramp(i, 1, lanes)
+            mask = b.let("mask", build.apply(P.LT, at, build.splat(build.index(size), lanes)))
+            b.store(y, at, twice(build.load(x, at, mask=mask)), mask)
+
+    return single("masked vectors over the end of a buffer", body, size=size, group="vectors")
+
+
+def vector_strided(lanes: int) -> Case:
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        b.store(y, build.ramp(0, 2, lanes), build.load(x, build.ramp(2 * lanes - 1, -1, lanes)))
+        b.store(y, build.ramp(1, 2, lanes), build.load(x, build.ramp(1, 2, lanes)))
+
+    return single("vectors with strides 2 and -1", body, size=2 * lanes, group="vectors")
+
+
+def vector_gather(lanes: int) -> Case:
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        at = b.let("at", build.mod(build.mul(build.ramp(0, 1, lanes), 7), lanes) if lanes % 7 else build.ramp(0, 1, lanes))
+        mask = build.apply(P.LT, at, build.splat(build.index(lanes // 2), lanes))
+        b.store(y, build.ramp(0, 1, lanes), Const(5.0, F32, lanes))
+        b.store(y, at, build.load(x, at), mask)
+
+    return single("masked gather and scatter", body, size=lanes, group="vectors")
+
+
+def vector_shuffle(lanes: int) -> Case:
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        one, two = (b.let(n, build.load(x, build.ramp(k * lanes, 1, lanes))) for k, n in enumerate(("one", "two")))
+        reversed_ = Shuffle((one,), tuple(range(lanes - 1, -1, -1)))
+        woven = Shuffle((one, two), tuple(k for i in range(lanes // 2) for k in (i, lanes + i)))
+        b.store(y, build.ramp(0, 1, lanes), reversed_)
+        b.store(y, build.ramp(lanes, 1, lanes), woven)
+        b.store(y, 2 * lanes, Shuffle((one, two), (lanes + 1,)))
+
+    return single("shuffles", body, size=2 * lanes, out=2 * lanes + 1, group="vectors")
+
+
+def vector_accumulate(lanes: int) -> Case:
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        total = b.variable("total", Const(0.0, F32, lanes))
+        with b.loop("i", 0, 4 * lanes, lanes) as i:
+            part = build.load(x, build.ramp(i, 1, lanes))
+            one = build.load(x, build.div(i, lanes))
+            b.assign(total, build.apply(P.ADD, total, build.apply(P.MUL, part, one)))
+        b.emit(Assign(total, build.apply(P.MUL, total, Const(0.5, F32))))
+        b.store(y, build.ramp(0, 1, lanes), total)
+
+    # a backend may contract each product into its sum, so one rounding of each may differ
+    return single("a vector that accumulates", body, size=4 * lanes, out=lanes, group="vectors", tolerance=Tolerance(4, 1e-6))
+
+
+def vector_select(lanes: int) -> Case:
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        value = b.let("value", build.load(x, build.ramp(0, 1, lanes)))
+        below = b.let("below", build.apply(P.LT, value, Const(0.0, F32)))
+        both = build.apply(P.AND, below, build.apply(P.LT, Const(-1.0, F32), value))
+        picked = build.select(both, build.splat(build.load(x, 0), lanes), value)
+        b.store(y, build.ramp(0, 1, lanes), build.select(build.apply(P.NOT, below), picked, twice(picked)))
+
+    return single("vectors of bool", body, size=lanes, group="vectors")
+
+
+def vector_bools(lanes: int) -> Case:
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        at = build.ramp(0, 1, lanes)
+        b.store(y, at, build.apply(P.XOR, build.load(x, at), build.load(x, build.ramp(1, 1, lanes))))
+
+    return single("vectors of bool in memory", body, size=lanes + 1, out=lanes, dtype=BOOL, group="vectors")
+
+
+def vector_local(lanes: int) -> Case:
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        held = b.local("held", F32, 2 * lanes)
+        with b.loop("i", 0, 2 * lanes, lanes) as i:
+            b.store(held, build.ramp(i, 1, lanes), build.load(x, build.ramp(i, 1, lanes)))
+        b.store(y, build.ramp(0, 1, lanes), build.load(held, build.ramp(1, 1, lanes)))
+
+    return single("unaligned vectors of a local buffer", body, size=2 * lanes, out=lanes, group="vectors")
+
+
+VECTOR: tuple[Callable[[int], Case], ...] = (
+    vector_strip, vector_masked, vector_strided, vector_gather, vector_shuffle, vector_accumulate, vector_select,
+    vector_bools, vector_local,
+)  # fmt: skip
+
+
+def folds(target: Target) -> Iterator[Case]:
+    """Every combination that lanes can be folded by, of every dtype; floats are given integers, so order is no matter."""
+    for primitive in sorted(FOLDABLE, key=lambda p: p.value):
+        for dtype in DType:
+            if dtype.is_half or dtype not in target.dtypes or not applies(primitive, dtype):
+                continue
+            lanes = target.lanes(dtype)
+
+            def body(b: build.Builder, x: Buffer, y: Buffer, primitive: Primitive = primitive, lanes: int = lanes) -> None:
+                b.store(y, 0, build.fold(primitive, build.load(x, build.ramp(0, 1, lanes))))
+
+            made = single(f"fold {primitive.value} of {dtype}", body, size=lanes, out=1, dtype=dtype, group="folds")
+            values = np.resize(np.array([1, 2, 1, 1]), lanes).astype(dtype.numpy)
+            yield Case(made.name, made.group, made.program, {"x": values})
