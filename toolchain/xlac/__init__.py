@@ -13,13 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-__version__ = "0.1.0"
-
 _HOMES = {
     "compile": "xlac.compiler",
     "Compiled": "xlac.compiled",
     "Model": "xlac.model",
-    "jit": "xlac.frontends.tracing",
+    "jit": "xlac.jitted",
     "Tensor": "xlac.frontends.tracing",
     "DType": "xlac_sdk.dtypes",
     "XlacError": "xlac_sdk.source",
@@ -32,6 +30,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("xlac")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if not name.startswith("_"):

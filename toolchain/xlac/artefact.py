@@ -9,12 +9,12 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xlac import __version__
 from xlac.compiler import Lowered
 from xlac_sdk.backend import Backend
 from xlac_sdk.program import Program, Role, Slot
@@ -77,7 +77,7 @@ def manifest(lowered: Lowered, backend: str, artifact: str, folder: Path) -> dic
     return {
         "format": 1,
         "name": program.name,
-        "xlac": __version__,
+        "xlac": version("xlac"),
         "target": backend,
         "machine": lowered.target.facts,
         "artifact": artifact,

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from xlac.arrays import as_array
 from xlac_sdk.backend import Array, Executable
-from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Program, Slot
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Target
@@ -107,23 +108,6 @@ def as_input(slot: Slot, value: Any) -> Array:
     if not array.flags.c_contiguous or not array.flags.aligned:
         array = np.array(array, order="C")
     return array
-
-
-def as_array(value: Any, dtype: DType | None = None) -> Array:
-    """A NumPy array of anything array-like, without a copy where that is possible."""
-    if isinstance(value, np.ndarray | np.generic):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError):  # on another device, or of a dtype NumPy lacks
-            pass
-    if hasattr(value, "__array__"):
-        return np.asarray(value)
-    try:
-        return np.asarray(value, dtype.numpy if dtype else None)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise _wrong("XL6002", f"a {type(value).__name__} is not an array: {error}") from None
 
 
 def _check_output(slot: Slot, array: Any, inputs: Mapping[str, Array]) -> None:

@@ -253,6 +253,9 @@ Neither the target has it nor can it be made from what the target has.
 XL5011 A form that this target does not have
 Not every backend has assembly, objects or source to show.
 
+XL5012 A folder that exists already
+`xlac backend new` writes into a new folder only. Choose another name, or remove the folder.
+
 XL5020 Not expressible in this dialect
 The kernel uses something that the language written for this target lacks.
 
@@ -267,6 +270,9 @@ The compiler's own words follow. If the file is as xlac wrote it, please report 
 
 XL5024 A compiled C library that cannot be loaded
 It was made for another machine, or is damaged. Build it again.
+
+XL5025 A library operation that the runner does not know
+The program calls an operation by a name that the device's runner has no function for.
 
 XL5030 Training cannot be built yet
 The train section of a spec is read and checked; building a training step is planned. The model itself can be built

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
 
-from xlac.compiled import Compiled, as_array
+from xlac.arrays import as_array
+from xlac.compiled import Compiled
 from xlac.ir.dims import Dim, Sym, Symbol, substitute
 from xlac.ir.graph import Graph
 from xlac.ops.leaf import Param

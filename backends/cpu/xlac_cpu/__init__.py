@@ -2,6 +2,4 @@
 
 from xlac_cpu.backend import CpuBackend
 
-__version__ = "0.1.0"
-
 BACKEND = CpuBackend()

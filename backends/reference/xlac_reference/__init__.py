@@ -13,8 +13,6 @@ from xlac_sdk.target import Request, Target
 from xlac_sdk.text import show_program
 from xlac_sdk.verify import verify_program
 
-__version__ = "0.1.0"
-
 
 class ReferenceBackend(Backend):
     """Interprets kernels in NumPy, so wide vectors make it fast: 1,024 f32 lanes cost little more than one."""

@@ -1,27 +1,20 @@
-"""Python functions as models: run once on tracers, compiled once for each set of shapes and dtypes."""
+"""Python functions as models: run once on tensors that record what is done to them."""
 
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from threading import Lock
-from typing import Any, TypeVar, overload
+from typing import Any
 
-import numpy as np
-from xlac_sdk.dtypes import DType
-from xlac_sdk.source import Diagnostic, Origin, SourceError
-
+from xlac.frontends.nests import Nest, as_array, flatten, unflatten
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import OPS, build
 from xlac.ops.leaf import Param
-
-PROGRAMS = 64  # compiled programs that one jitted function keeps, the least recently used dropped first
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 
 class Tensor:
@@ -123,7 +116,7 @@ def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
     try:
         result = build.apply(mnemonic, *given, **attributes)
     except ShapeError as error:
-        raise SourceError(Diagnostic("XL2001", f"{mnemonic}: {error}", hint=error.hint)) from None
+        raise SourceError(Diagnostic("XL2009", f"{mnemonic}: {error}", hint=error.hint)) from None
     return tuple(map(Tensor, result)) if isinstance(result, tuple) else Tensor(result)
 
 
@@ -145,116 +138,24 @@ def function(name: str) -> Callable[..., Any] | None:
     return call
 
 
-# ---- nested arguments ------------------------------------------------------------------------
+def trace(name: str, traced: Callable[..., Any], tree: Nest, arrays: Sequence[Array]) -> tuple[Model, Nest]:
+    """The model of a function called with a nest of arrays, and the nest of its outputs.
 
-
-def _flatten(value: Any, leaves: list[Any]) -> Any:
-    """A hashable description of a nest of tuples, lists and dicts; its arrays are appended to `leaves`."""
-    if isinstance(value, tuple | list):
-        return type(value).__name__, tuple(_flatten(v, leaves) for v in value)
-    if isinstance(value, dict):
-        return "dict", tuple((k, _flatten(v, leaves)) for k, v in value.items())
-    if isinstance(value, str | bytes | bool | type(None)):
-        return "static", value
-    leaves.append(value)
-    return "leaf", len(leaves) - 1
-
-
-def _unflatten(tree: Any, leaves: Sequence[Any]) -> Any:
-    kind, content = tree
-    match kind:
-        case "tuple":
-            return tuple(_unflatten(t, leaves) for t in content)
-        case "list":
-            return [_unflatten(t, leaves) for t in content]
-        case "dict":
-            return {key: _unflatten(t, leaves) for key, t in content}
-        case "leaf":
-            return leaves[content]
-    return content
-
-
-class Jitted:
-    """A function compiled for the shapes and dtypes of its arguments at the first call with them.
-
-    Arguments are arrays, numbers (as f32 or i32 scalars) and nests of these; strings, booleans and None are
-    compile-time constants. Python's control flow runs while tracing, so it is unrolled.
+    Inputs are called arg0, arg1, … and outputs out0, out1, …, in the order of the nests' leaves.
     """
-
-    def __init__(self, traced: Callable[..., Any], options: dict[str, Any]) -> None:
-        functools.update_wrapper(self, traced)
-        self._function, self._options = traced, options
-        self._programs: OrderedDict[object, tuple[Any, Any]] = OrderedDict()
-        self._lock = Lock()
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        leaves: list[Any] = []
-        tree = _flatten((args, named), leaves)
-        arrays = [_array(leaf) for leaf in leaves]
-        key = (tree, tuple((a.shape, a.dtype.str) for a in arrays))
-        with self._lock:
-            if key in self._programs:
-                self._programs.move_to_end(key)
-            else:
-                self._programs[key] = self._compile(tree, arrays)
-                while len(self._programs) > PROGRAMS:
-                    self._programs.popitem(last=False)
-            program, result = self._programs[key]
-        found = program(*arrays)
-        outputs = list(found.values()) if isinstance(found, dict) else [found]
-        return _unflatten(result, outputs)
-
-    def trace(self, *args: Any, **named: Any) -> Model:
-        """The model that a call with these arguments would compile."""
-        leaves: list[Any] = []
-        tree = _flatten((args, named), leaves)
-        return self._trace(tree, [_array(leaf) for leaf in leaves])[0]
-
-    @property
-    def programs(self) -> int:
-        """How many programs are compiled and kept."""
-        return len(self._programs)
-
-    def _trace(self, tree: Any, arrays: Sequence[Array]) -> tuple[Model, Any]:
-        name = self._function.__name__
-        inputs = []
-        for number, array in enumerate(arrays):
-            label = f"arg{number}"
-            node = Node.of(Param(label, Type(DType.of(array.dtype), array.shape)), origin=Origin(f"{name}.{label}"))
-            inputs.append(node)
-        args, named = _unflatten(tree, [Tensor(n) for n in inputs])
-        leaves: list[Any] = []
-        result = _flatten(self._function(*args, **named), leaves)
-        outputs = {f"out{i}": _node(leaf) for i, leaf in enumerate(leaves)}
-        if not outputs:
-            raise SourceError(Diagnostic("XL2002", f"{name}() returned no tensor"))
-        return Model(Graph(name, tuple(inputs), outputs), {}), result
-
-    def _compile(self, tree: Any, arrays: Sequence[Array]) -> tuple[Any, Any]:
-        from xlac.compiler import compile
-
-        model, result = self._trace(tree, arrays)
-        return compile(model, **self._options), result
-
-
-def _array(value: Any) -> Array:
-    from xlac.compiled import as_array
-
-    if isinstance(value, int | float) and not isinstance(value, np.generic):
-        return np.asarray(value, np.float32 if isinstance(value, float) else np.int32)
-    return as_array(value)
+    inputs = []
+    for number, array in enumerate(arrays):
+        label = f"arg{number}"
+        type = Type(DType.of(array.dtype), array.shape)
+        inputs.append(Node.of(Param(label, type), origin=Origin(f"{name}.{label}")))
+    args, named = unflatten(tree, [Tensor(n) for n in inputs])
+    leaves: list[Any] = []
+    result = flatten(traced(*args, **named), leaves)
+    outputs = {f"out{i}": _node(leaf) for i, leaf in enumerate(leaves)}
+    if not outputs:
+        raise SourceError(Diagnostic("XL2032", f"{name}() returned no tensor"))
+    return Model(Graph(name, tuple(inputs), outputs), {}), result
 
 
 def _node(value: Any) -> Node:
-    return value.node if isinstance(value, Tensor) else build.constant(_array(value))
-
-
-@overload
-def jit(traced: Function) -> Jitted: ...
-@overload
-def jit(*, target: str = ..., threads: int = ...) -> Callable[[Function], Jitted]: ...
-def jit(traced: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compiles a function: `@xlac.jit` or `@xlac.jit(target="cpu", threads=2)`."""
-    if traced is None:
-        return lambda inner: Jitted(inner, options)
-    return Jitted(traced, options)
+    return value.node if isinstance(value, Tensor) else build.constant(as_array(value))

@@ -1,0 +1,79 @@
+"""`xlac.jit`: Python functions, compiled once for each set of shapes and dtypes."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, TypeVar, overload
+
+from xlac.compiler import compile
+from xlac.frontends.nests import Nest, as_array, flatten, unflatten
+from xlac.frontends.tracing import trace
+from xlac.ir.op import Array
+from xlac.model import Model
+
+PROGRAMS = 64  # compiled programs that one jitted function keeps, the least recently used dropped first
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Jitted:
+    """A function compiled for the shapes and dtypes of its arguments at the first call with them.
+
+    Arguments are arrays, numbers (as f32 or i32 scalars) and nests of these; strings, booleans and None are
+    compile-time constants. Python's control flow runs while tracing, so it is unrolled.
+    """
+
+    def __init__(self, traced: Callable[..., Any], options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, traced)
+        self._function, self._options = traced, options
+        self._programs: OrderedDict[object, tuple[Any, Any]] = OrderedDict()
+        self._lock = Lock()
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        leaves: list[Any] = []
+        tree = flatten((args, named), leaves)
+        arrays = [as_array(leaf) for leaf in leaves]
+        key = (tree, tuple((a.shape, a.dtype.str) for a in arrays))
+        with self._lock:
+            if key in self._programs:
+                self._programs.move_to_end(key)
+            else:
+                self._programs[key] = self._compile(tree, arrays)
+                while len(self._programs) > PROGRAMS:
+                    self._programs.popitem(last=False)
+            program, result = self._programs[key]
+        found = program(*arrays)
+        outputs = list(found.values()) if isinstance(found, dict) else [found]
+        return unflatten(result, outputs)
+
+    def trace(self, *args: Any, **named: Any) -> Model:
+        """The model that a call with these arguments would compile."""
+        leaves: list[Any] = []
+        tree = flatten((args, named), leaves)
+        return self._trace(tree, [as_array(leaf) for leaf in leaves])[0]
+
+    @property
+    def programs(self) -> int:
+        """How many programs are compiled and kept."""
+        return len(self._programs)
+
+    def _trace(self, tree: Nest, arrays: Sequence[Array]) -> tuple[Model, Nest]:
+        return trace(self._function.__name__, self._function, tree, arrays)
+
+    def _compile(self, tree: Nest, arrays: Sequence[Array]) -> tuple[Any, Nest]:
+        model, result = self._trace(tree, arrays)
+        return compile(model, **self._options), result
+
+
+@overload
+def jit(traced: Function) -> Jitted: ...
+@overload
+def jit(*, target: str = ..., threads: int = ...) -> Callable[[Function], Jitted]: ...
+def jit(traced: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compiles a function: `@xlac.jit` or `@xlac.jit(target="cpu", threads=2)`."""
+    if traced is None:
+        return lambda inner: Jitted(inner, options)
+    return Jitted(traced, options)
