@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from xlac.ir.dims import at_opt
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
-from xlac.ops import leaf, view
+from xlac.ops import cost, leaf, view
 from xlac.ops.scalar import Scalar
 from xlac.schedule.access import WEIGHTS
 from xlac.schedule.elements import is_immediate
@@ -37,28 +35,8 @@ def nbytes(node: Node) -> int:
 
 
 def flops(node: Node) -> int:
-    """Arithmetic operations of a whole node, counted as the field does: a multiply and an add are two."""
-    name, op = node.op.mnemonic, node.op
-    if isinstance(op, FREE) or not node.inputs:
-        return 0
-    if name == "dot":
-        sizes = node.inputs[0].shape
-        contracted: tuple[int, ...] = op.contract_lhs  # type: ignore[attr-defined]
-        return 2 * elements(node) * prod(at_opt(sizes[a]) for a in contracted)
-    if name == "conv":
-        kernel = node.inputs[1]
-        letters = op.layout[1]  # type: ignore[attr-defined]
-        return 2 * elements(node) * volume_without(kernel, letters.index("O"))
-    if name in ("reduce", "cumulative"):
-        return elements(node.inputs[0])
-    if name == "window":
-        return elements(node) * int(prod(op.window))  # type: ignore[attr-defined]
-    return elements(node)
-
-
-def volume_without(node: Node, axis: int) -> int:
-    """Elements of a node for one position of an axis."""
-    return prod(at_opt(n) for a, n in enumerate(node.shape) if a != axis)
+    """Arithmetic operations of a whole node, as `xlac.ops.cost` counts them."""
+    return cost.flops(node.op, tuple(t for i in node.inputs for t in i.results), node.results)
 
 
 def work(group: Group) -> Work:

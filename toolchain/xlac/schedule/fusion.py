@@ -46,6 +46,13 @@ HEROES = {
 }  # fmt: skip
 
 
+FEEDS = {
+    Kind.DOT: (view.Transpose, view.Broadcast, view.Reshape, view.Slice),
+    Kind.CONV: (view.Transpose, view.Slice),
+}
+"""Views of operands that a contraction reads through."""
+
+
 def partition(graph: Graph, target: Target, *, fuse: bool = True) -> Partition:
     """The groups of a graph and of the bodies inside it. Without `fuse`, every node has a kernel of its own."""
     groups = _Fusion(graph, target, fuse).groups()
@@ -235,11 +242,12 @@ class _Fusion:
         """Why a cluster can only read an operand of one of its nodes from memory; empty when it could compute it."""
         if not self.fuse:
             return "" if self.home.get(node) is cluster else "fusion is off"
-        if cluster.kind is Kind.DOT and (user is cluster.hero or user in cluster.feeds):
-            if not isinstance(node.op, view.Transpose | view.Broadcast | view.Reshape | view.Slice):
-                return "a dot reads its operands many times"
+        if cluster.kind in FEEDS and (user is cluster.hero or user in cluster.feeds):
+            if not isinstance(node.op, FEEDS[cluster.kind]):
+                return f"a {cluster.hero.op.mnemonic} reads its operands many times"
             home = self.home.get(node)
-            if home is not None and isinstance(node.op, view.Reshape) and any(isinstance(v.op, view.Transpose) for v in home.paths.get(node, ())):
+            turned = home and any(isinstance(v.op, view.Transpose) for v in home.paths.get(node, ()))
+            if turned and isinstance(node.op, view.Reshape):
                 return "no strides reach it; the kernel before writes it in this order"
             cluster.feeds.add(node)
             return ""
@@ -248,8 +256,6 @@ class _Fusion:
         match cluster.kind:
             case Kind.ELEMENTWISE | Kind.WINDOW | Kind.CUMULATIVE | Kind.SCATTER:
                 return ""
-            case Kind.CONV:
-                return "a convolution reads its operands many times"
             case Kind.CONTROL:
                 return "the steps of control flow begin with their operands in memory"
         return f"{cluster.hero.op.mnemonic} takes its operands from memory"
