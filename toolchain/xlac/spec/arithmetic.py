@@ -11,11 +11,9 @@ from typing import Any
 
 from xlac.ir.dims import Dim, Sym
 from xlac.ir.types import Type
-from xlac.spec.expression import Malformed, Parsed, braced, dotted, parse
+from xlac.spec.expression import MAX_BITS, Malformed, Parsed, braced, dotted, parse
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac_sdk.dtypes import DType
-
-MAX_BITS = 256  # of an integer that arithmetic makes
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -237,7 +235,8 @@ def type_parts(text: str, constants: Constants, place: Place) -> tuple[DType, tu
     except Malformed as error:
         raise Fault("XL1018", f"the sizes of {text!r} cannot be read: {error}",
                     place.inside(min(offset + error.offset, len(text) - 1), error.width), error.hint) from None  # fmt: skip
-    assert isinstance(expression.tree, ast.List)
+    if not isinstance(expression.tree, ast.List):
+        raise Fault("XL1018", f"{text!r} is not a type", place.span, "a type is written f32[batch, 64]")
     return dtype, (expression, expression.tree.elts), offset
 
 

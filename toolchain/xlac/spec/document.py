@@ -51,15 +51,16 @@ class Merged:
 def read_document(file: Path, report: Report, allow_outside: bool = False) -> Merged | None:
     """Reads a spec and what it includes. Problems go to the report; None if the file cannot be read at all."""
     merged: Merged | None = None
-    folder = file.resolve().parent
+    folder = resolved(file).parent
     seen: set[Path] = set()
     pending: list[tuple[Path, Span | None]] = [(file, None)]
     while pending:
         path, asked = pending.pop(0)
-        if path.resolve() in seen:
+        real = resolved(path)
+        if real in seen:
             continue
-        seen.add(path.resolve())
-        if asked is not None and not allow_outside and not path.resolve().is_relative_to(folder):
+        seen.add(real)
+        if asked is not None and not allow_outside and not real.is_relative_to(folder):
             report.add("XL3002", f"{path.name!r} is outside the spec's folder", asked, "--allow-outside permits it")
             continue
         if len(seen) > MAX_FILES:
@@ -80,6 +81,14 @@ def read_document(file: Path, report: Report, allow_outside: bool = False) -> Me
         pending += [(path.parent / i, Place(source, ("include", n)).span) for n, i in enumerate(document.include)]
         _merge(merged, document, Place(source), report, first=asked is None)
     return merged
+
+
+def resolved(path: Path) -> Path:
+    """The path with links followed; one that leads nowhere, or around in a circle, as it is."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return path.absolute()
 
 
 def _merge(merged: Merged, document: schema.Document, place: Place, report: Report, first: bool) -> None:

@@ -15,6 +15,7 @@ from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.control import Call, Cond, Pick, Scan, While
 from xlac.ops.leaf import Const, Param
+from xlac.ops.scalar import Cast
 from xlac.ops.view import Slice
 from xlac.spec import attributes
 from xlac_sdk.dtypes import DType
@@ -82,7 +83,7 @@ class _Writer:
         """The lines of a graph; `known` names what its inputs stand for."""
         self.names.update(known)
         order = list(graph.nodes())
-        last = {node.name: node for node in order if not isinstance(node.op, Pick)}
+        keeps = self._keepers(order)
         lines: list[str] = []
         results: dict[Node, dict[int, Node]] = {}
         for node in order:
@@ -101,7 +102,7 @@ class _Writer:
                 self.names.update({pick: self._result(node, base, i, names) for i, pick in picks.items()})
                 key = base if node.op.bodies() else ", ".join(names)
             else:
-                wanted = local if last.get(node.name) is node else f"{local}~"
+                wanted = local if keeps.get(node.name) is node else f"{local}~"
                 key = self.fresh(wanted)
                 self.names[node] = key
             lines += self.entry(node, key, indent)
@@ -113,6 +114,17 @@ class _Writer:
         """The user's name of a result, where there is one."""
         own = pick.name.removeprefix(prefix) if pick is not None else ""
         return self.fresh(own if own and own not in self.taken else f"{base}~{index}")
+
+    def _keepers(self, order: Iterable[Node]) -> dict[str, Node]:
+        """Of the nodes with one name, which keeps it: what names others inside or learns, else the last."""
+        found: dict[str, Node] = {}
+        strong: set[str] = set()
+        for node in order:
+            names = bool(node.op.bodies()) or any(self.root(i) in self.made for i in node.inputs)
+            if not isinstance(node.op, Pick) and (names or node.name not in strong):
+                found[node.name] = node
+                strong |= {node.name} if names else set()
+        return found
 
     def _result(self, node: Node, base: str, index: int, names: list[str]) -> str:
         if isinstance(node.op, Scan):
@@ -194,7 +206,10 @@ class _Writer:
         return [f"{head} {flow(items)}  # {shown}"]
 
     def _body(self, graph: Graph, params: Mapping[Node, str], indent: str, prefix: str) -> tuple[list[str], list[str]]:
+        around = self.taken  # a body has names of its own, apart from those that it reads from around it
+        self.taken = {part for name in params.values() for part in (name, name.partition(".")[0])}
         lines = self.section(graph, indent + "    ", params, prefix)
+        self.taken = around
         head = [f"{indent}  body:", *lines] if lines else [f"{indent}  body: {{}}"]
         return head, [self.names[n] for n in graph.outputs.values()]
 
@@ -231,8 +246,15 @@ class _Writer:
 
     def cond(self, node: Node, op: Cond, head: str, indent: str) -> list[str]:
         index, *outer = [self.names[i] for i in node.inputs]
-        lines = [f"{head}  # {', '.join(map(str, node.results))}", f"{indent}  cond: {scalar(index)}", f"{indent}  branches:"]
+        head = f"{head}  # {', '.join(map(str, node.results))}"
         names = [f"y{i}" for i in range(len(node.results))]
+        number = node.inputs[0]
+        if [b.name.rpartition(".")[2] for b in op.branches] == ["else", "then"] and isinstance(number.op, Cast):
+            lines = [head, f"{indent}  cond: {scalar(self.names[number.inputs[0]])}"]
+            for key, branch in zip(("then", "else"), reversed(op.branches), strict=True):
+                lines += [f"{indent}  {key}:", *self._branch(branch, outer, indent + "    ", names)]
+            return lines
+        lines = [head, f"{indent}  cond: {scalar(index)}", f"{indent}  branches:"]
         for branch in op.branches:
             first, *rest = self._branch(branch, outer, indent + "    ", names)
             lines += [f"{indent}  - {first.strip()}", *rest]
@@ -275,8 +297,7 @@ def _attributes(node: Node) -> dict[str, Any]:
     """Attributes that differ from their defaults, as a spec writes them."""
     op = node.op
     if isinstance(op, Slice):
-        stops = [s if k > 0 or s != -1 or not isinstance(n, int) else -n - 1
-                 for s, k, n in zip(op.stops, op.steps, node.inputs[0].shape, strict=True)]  # fmt: skip
+        stops = [None if k < 0 and s == -1 else s for s, k in zip(op.stops, op.steps, strict=True)]  # null: to the end
         found: dict[str, Any] = {"starts": _plain(op.starts), "stops": _plain(tuple(stops))}
         return found | ({"steps": list(op.steps)} if any(k != 1 for k in op.steps) else {})
     fields = attributes.adapter(type(op)).model_fields.values()

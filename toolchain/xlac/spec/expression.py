@@ -14,6 +14,7 @@ from functools import lru_cache
 
 MAX_LENGTH = 4000
 MAX_DEPTH = 60
+MAX_BITS = 256  # of an integer, in text or made by arithmetic
 
 _DIGITS = str.maketrans("0123456789", "ሀለሐመሠረሰሸቀበ")
 _LETTERS = {v: k for k, v in _DIGITS.items()}
@@ -190,6 +191,8 @@ def _check(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:
         if isinstance(node, ast.Constant) and isinstance(node.value, bytes | complex):
             raise Malformed("a constant is a number, a text, True, False or None", *_place(text, replaced, node),
                             code="XL1017")  # fmt: skip
+        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
+            raise Malformed(f"a number of more than {MAX_BITS} bits", *_place(text, replaced, node), code="XL4015")
         if isinstance(node, ast.Call):
             if not isinstance(node.func, ast.Name):
                 raise Malformed("what is called is the name of an operation", *_place(text, replaced, node.func),

@@ -16,7 +16,7 @@ from xlac.model import Model
 from xlac.spec import arithmetic, schema
 from xlac.spec.arithmetic import Constants
 from xlac.spec.context import Context, check_size
-from xlac.spec.document import Entry, Merged, read_document
+from xlac.spec.document import Entry, Merged, read_document, resolved
 from xlac.spec.entries import elaborate
 from xlac.spec.evaluate import as_node, expression
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
@@ -82,8 +82,8 @@ def _load(
     if weights and not report.found:
         from xlac.spec.weights import find
 
-        arrays = find(context.weights, merged.weights, constants, report, path.resolve().parent, allow_outside)
-    kernels = check_kernels(merged, report, path.resolve().parent, allow_outside)
+        arrays = find(context.weights, merged.weights, constants, report, resolved(path).parent, allow_outside)
+    kernels = check_kernels(merged, report, resolved(path).parent, allow_outside)
     report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)
     return Model(graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels), merged
@@ -195,12 +195,13 @@ def read_params(merged: Merged, given: Mapping[str, Any], sizes: Mapping[str, Di
         default = entry.spec
         if name in merged.dims:
             report.add("XL1021", f"{name!r} is a size and a parameter", entry.place.key)
-        if name in given:
+        if name in given and (default is None or _alike(default, given[name])):
             found[name] = given[name]
-            if default is not None and not _alike(default, given[name]):
-                report.add("XL2015", f"{name} is set to {given[name]!r}, and the spec's value is {default!r}",
+            continue
+        if name in given:
+            report.add("XL2015", f"{name} is set to {given[name]!r}, and the spec's value is {default!r}",
                            entry.place.span, "give it a value of the same kind")  # fmt: skip
-        elif default is None:
+        if default is None:
             report.add("XL2016", f"parameter {name!r} has no value", entry.place.key, f"give it with --set {name}=…")
             found[name] = 1
         else:
@@ -326,7 +327,7 @@ def check_kernels(merged: Merged, report: Report, folder: Path, allow_outside: b
         for target, text in entry.spec.kernels.items():
             at = entry.place.at("kernels", target)
             path = entry.place.source.file.parent / text
-            if not allow_outside and not path.resolve().is_relative_to(folder):
+            if not allow_outside and not resolved(path).is_relative_to(folder):
                 report.add("XL3002", f"{text!r} is outside the spec's folder", at.span, "--allow-outside permits it")
             elif not path.is_file():
                 report.add("XL3001", f"no such file: {text}", at.span)

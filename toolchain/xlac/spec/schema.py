@@ -311,7 +311,7 @@ class TensorInit(Strict):
 Scheme = Literal["normal", "uniform", "zeros", "ones", "kaiming", "xavier"]
 InitLike = Annotated[
     Annotated[Scheme, Tag("<text>")] | Annotated[TensorInit, Tag("<init>")],
-    Discriminator(lambda value: "<init>" if isinstance(value, dict) else "<text>"),
+    Discriminator(lambda value: "<init>" if isinstance(value, dict | BaseModel) else "<text>"),
 ]
 
 

@@ -12,7 +12,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.spec import arithmetic, schema
 from xlac.spec.arithmetic import Constants
-from xlac.spec.document import Entry
+from xlac.spec.document import Entry, resolved
 from xlac.spec.report import Fault, Place, Report, nearest
 
 if TYPE_CHECKING:
@@ -118,11 +118,7 @@ def read(spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allo
     for i, text in enumerate(texts):
         spot = at.at(i) if isinstance(spec.file, list) else at
         path = at.source.file.parent / text
-        try:
-            inside = path.resolve().is_relative_to(folder)
-        except (OSError, ValueError, RuntimeError):
-            inside, path = False, Path(text)
-        if not inside and not allow_outside:
+        if not resolved(path).is_relative_to(folder) and not allow_outside:
             report.add("XL3002", f"{text!r} is outside the spec's folder", spot.span, "--allow-outside permits it")
             good = False
             continue

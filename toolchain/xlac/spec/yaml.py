@@ -119,10 +119,8 @@ class Source:
                 places.append(at)
                 continue
             found = raw.find(char, at)
-            if found < 0:
-                return Span(self.file, value.line + 1, value.column + 1)
-            places.append(found)
-            at = found + 1
+            places.append(max(found, at))  # a character that was written as an escape stands near here
+            at = max(found + 1, at)
         if offset >= len(places):
             place, end = at, at + 1
         else:
@@ -145,8 +143,9 @@ def read(file: Path) -> Source:
         raw = file.read_bytes()
     except FileNotFoundError:
         raise _error("XL3001", f"no such file: {file}", None) from None
-    except OSError as error:
-        raise _error("XL3001", f"cannot read {file}: {error.strerror}", None) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no path"
+        raise _error("XL3001", f"cannot read {file}: {reason}", None) from None
     return compose(file, _decode(file, raw))
 
 
