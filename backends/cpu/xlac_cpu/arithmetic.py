@@ -160,10 +160,15 @@ def _extremum(w: Writer, primitive: Primitive, a: str, b: str, dtype: DType, lan
     second = w.op(f"select {flags} {w.op(f'fcmp {order} {kind} {b}, {a}')}, {kind} {b}, {kind} {a}")
     whole = register(DType.I64 if dtype is DType.F64 else DType.I32, lanes)
     i, k = (w.op(f"bitcast {kind} {v} to {whole}") for v in (first, second))
+    scalar, mask = ("i64", str(-(1 << 63))) if dtype is DType.F64 else ("i32", str(-(1 << 31)))
+    sign = constant(mask, scalar, lanes)
+    if up and w.ternary and lanes * dtype.bits in (128, 256, 512):  # i | k, but i & k in the sign
+        name = f"llvm.x86.avx512.pternlog.{'q' if dtype is DType.F64 else 'd'}.{lanes * dtype.bits}"
+        either = w.intrinsic(name, whole, (whole, i), (whole, k), (whole, sign), ("i32", "212"))
+        return w.op(f"bitcast {whole} {either} to {kind}")
     either = w.op(f"or {whole} {i}, {k}")  # a NaN stays one whatever is added to its bits
     if up:  # two zeros of opposite signs are the only other place where the two differ: drop the sign
-        scalar, mask = ("i64", str(-(1 << 63))) if dtype is DType.F64 else ("i32", str(-(1 << 31)))
-        differs = w.op(f"and {whole} {w.op(f'xor {whole} {i}, {k}')}, {constant(mask, scalar, lanes)}")
+        differs = w.op(f"and {whole} {w.op(f'xor {whole} {i}, {k}')}, {sign}")
         either = w.op(f"xor {whole} {either}, {differs}")
     return w.op(f"bitcast {whole} {either} to {kind}")
 

@@ -26,6 +26,7 @@ class Style:
     threads: bool = False  # parallel loops take their range as arguments, atomics are atomic
     fence: str = ""  # orders streaming stores before whatever follows
     eager: bool = False  # LLVM would contract a product into every sum that uses it
+    ternary: bool = False  # there is an instruction for any function of three operands' bits
 
 
 class Expressions(access.Combine):

@@ -73,7 +73,7 @@ class _Function(Expressions):
     def __init__(
         self, style: Style, declarations: dict[str, None], kernel: Kernel, aligns: tuple[int, ...]
     ) -> None:
-        super().__init__(Writer(declarations), style)
+        super().__init__(Writer(declarations, style.ternary), style)
         self.names = {var.name: f"%n{i}" for i, var in enumerate(kernel.sizes)}
         self.buffers = {
             b: (f"%p{i}", a) for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))

@@ -39,7 +39,9 @@ def template(name: str) -> Template:
 def emit(program: Program, target: Target, machine: Machine) -> dict[str, str]:
     """The program's modules by file name; `program.ll` holds `run`. Equal kernels are written once."""
     verify_program(program)
-    style = Style(machine.half, target.threads > 1, machine.fence, eager=not machine.is_x86)
+    style = Style(
+        machine.half, target.threads > 1, machine.fence, eager=not machine.is_x86, ternary=machine.masked
+    )
     aligns = layout.alignments(program)
     symbols: dict[Kernel, str] = {}
     written: dict[Text, str] = {}

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 class Writer:
     """The body of a function being written."""
 
-    def __init__(self, declarations: dict[str, None]) -> None:
+    def __init__(self, declarations: dict[str, None], ternary: bool = False) -> None:
         self.lines: list[str] = []
         self.entry: list[str] = []  # allocas: they belong at the function's start
         self.block = "entry"
         self.declarations = declarations
+        self.ternary = ternary  # the machine combines the bits of three operands in one instruction (AVX-512)
         self._count = 0
         self._known: dict[str, str] = {}
         self._trail: list[str] = []
