@@ -18,7 +18,15 @@ from xlac.ops.view import Broadcast, Reshape, Slice, Transpose
 from xlac.passes.pattern import Parameter, Site, constant, rule
 from xlac.passes.rules.constants import POINTWISE, is_pointwise
 from xlac.passes.rules.reductions import reduce
-from xlac.passes.rules.views import broadcast, cut, groups, reshape, reshaped_broadcast, transpose
+from xlac.passes.rules.views import (
+    broadcast,
+    cut,
+    groups,
+    reshape,
+    reshaped_broadcast,
+    transpose,
+    units_added,
+)
 from xlac_sdk.dtypes import DType
 
 
@@ -101,25 +109,32 @@ def is_free(node: Node) -> bool:
         lambda p: Node.of(Add(), reshape(p(6, 4), 2, 3, 4), broadcast(p(4), (2, 3, 4), (2,))),
         lambda p: Node.of(Mul(), _five(3, 2), reshape(p(6), 3, 2)),
         lambda p: Node.of(Mul(), p(3, 2, kind="weight"), reshape(p(6), 3, 2)),
+        lambda p: Node.of(Mul(), p(3, 1, 2), reshape(p(3, 2), 3, 1, 2)),
     ],
 )
 def sink_reshape(node: Node, site: Site) -> Node | None:
-    """A reshape of the operands is one of the result, where the others can be written in the old shape for nothing."""
+    """A reshape of the operands is one of the result, where the others can be written in the old shape for nothing.
+
+    Unit axes that a reshape added go away from all operands.
+    """
     if not is_pointwise(node):
         return None
     likely = next((i for i in node.inputs if isinstance(i.op, Reshape) and constant(i) is None), None)
     if likely is None:
         return None
     source = likely.inputs[0]
+    adds, removes = (units_added(*pair) is not None for pair in ((source.shape, node.shape), (node.shape, source.shape)))
     inputs: list[Node] = []
     for i in node.inputs:
         if isinstance(i.op, Reshape) and i.inputs[0].shape == source.shape:
             inputs.append(i.inputs[0])
         elif constant(i) is not None:
             inputs.append(uniform(i, source.shape, site))
+        elif removes:  # units go away from operands, and are not put on any
+            return None
         elif isinstance(i.op, Broadcast) and (other := reshaped_broadcast(i, source.shape, site)) is not None:
             inputs.append(other)
-        elif is_free(i) and not isinstance(i.op, Broadcast):
+        elif (is_free(i) and not isinstance(i.op, Broadcast)) or adds:
             inputs.append(site.make(Reshape(source.shape), i))
         else:
             return None

@@ -49,6 +49,12 @@ def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
     return found
 
 
+def units_added(old: Shape, new: Shape) -> list[int] | None:
+    """The axes of `new` that are those of `old`, when all that `new` has besides is axes of one element."""
+    kept = [axis for axis, size in enumerate(new) if size != 1]
+    return kept if 1 not in old and tuple(new[axis] for axis in kept) == old else None
+
+
 def transpose(x: Node, *perm: int) -> Node:
     return Node.of(Transpose(perm), x)
 
@@ -107,10 +113,11 @@ def merge_transpose(node: Node, site: Site) -> Node | None:
         lambda p: reshape(broadcast(p(2, 3), (2, 3, 5), (0, 1)), 6, 5),
         lambda p: reshape(broadcast(p(), (2, 6), ()), 12),
         lambda p: reshape(Node.of(Const(np.arange(6, dtype=np.float32))), 2, 3),
+        lambda p: reshape(transpose(p(1, 3, 4, 5), 0, 2, 1, 3), 4, 15),
     ],
 )
 def merge_reshape(node: Node, site: Site) -> Node | None:
-    """A reshape that changes nothing, or of a reshape, a constant, or a broadcast along whole runs of axes."""
+    """A reshape that changes nothing, or of a reshape, a constant, a broadcast along whole runs, a transpose of units."""
     (x,) = node.inputs
     if x.shape == node.shape:
         return x
@@ -118,6 +125,12 @@ def merge_reshape(node: Node, site: Site) -> Node | None:
         return site.make(node.op, x.inputs[0])
     if isinstance(x.op, Const):
         return site.make(Const(np.asarray(node.op.evaluate(x.op.value))))
+    if isinstance(x.op, Transpose) and 1 in x.shape:
+        (inner,) = x.inputs
+        real = [axis for axis, size in enumerate(inner.shape) if size != 1]
+        squeezed = site.make(Reshape(tuple(inner.shape[axis] for axis in real)), inner)
+        moved = Transpose(tuple(real.index(axis) for axis in x.op.perm if axis in real))
+        return site.make(Reshape(node.shape), site.make(moved, squeezed))
     return reshaped_broadcast(x, node.shape, site) if isinstance(x.op, Broadcast) else None
 
 
@@ -187,6 +200,7 @@ def merge_broadcast(node: Node, site: Site) -> Node | None:
         lambda p: cut(concat(1, p(2, 3), p(2, 4)), (0, 4), (2, 6)),
         lambda p: cut(concat(0, p(2), p(4)), (0,), (2,)),
         lambda p: cut(pad(p(4), (2,), (3,)), (2,), (5,)),
+        lambda p: cut(reshape(p(4, 5), 1, 4, 1, 5), (0, 1, 0, 4), (1, 3, 1, -1), (1, 1, 1, -2)),
     ],
 )
 def merge_slice(node: Node, site: Site) -> Node | None:
@@ -208,6 +222,9 @@ def merge_slice(node: Node, site: Site) -> Node | None:
         return site.make(Broadcast(node.shape, x.op.axes), _sliced(x.inputs[0], inner, site))
     if isinstance(x.op, Transpose):
         return site.make(x.op, _sliced(x.inputs[0], [spans[x.op.perm.index(a)] for a in range(len(spans))], site))
+    kept = units_added(x.inputs[0].shape, x.shape) if isinstance(x.op, Reshape) else None
+    if kept is not None and all(span[0] < span[1] for a, span in enumerate(spans) if a not in kept):
+        return site.make(Reshape(node.shape), _sliced(x.inputs[0], [spans[a] for a in kept], site))
     if isinstance(x.op, Concat):
         return _slice_of_concat(spans, x, x.op.axis, site)
     lows = integers(x.op.low) if isinstance(x.op, Pad) and not any(x.op.interior) else None
