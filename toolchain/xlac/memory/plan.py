@@ -143,11 +143,14 @@ class Planner:
         scheduled = self.schedules(group)
         shared = {output: input for output, input in scheduled.in_place if output in group.outputs}
         self.lifetimes.tick()
+        taken: set[Node] = set()
         for output in group.outputs:
             place = direct.get(output)
             source = shared.get(output)
-            if place is None and source is not None:
+            if place is None and source is not None and readers.root.get(source, source) not in taken:
                 place = self.reusable(source, output, number, readers, places)
+                if place is not None:
+                    taken.add(readers.root.get(source, source))
             places[output] = place or self.temporary(output.type, output.origin)
         scratch: dict[Scratch, Argument] = {}
         steps: list[Step] = []
@@ -169,7 +172,8 @@ class Planner:
                 if i != j and arguments[i] == arguments[j]:
                     key = (kernel, i, j)
                     if key not in self.merged:
-                        self.merged[key] = merge_parameters(kernel, written, other)
+                        merged = merge_parameters(kernel, written, other)
+                        self.merged[key] = replace(merged, name=f"{kernel.name}_in_place_{len(self.merged)}")
                     return self.launch(self.merged[key], arguments[:j] + arguments[j + 1 :], origins)
         return Launch(kernel, arguments, origins=origins)
 
