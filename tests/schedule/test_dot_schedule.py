@@ -16,6 +16,7 @@ from xlac.schedule import schedule as table
 from xlac.schedule import tiles
 from xlac.schedule.group import Kind, Packed, Scratch
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Allocate, children
 
 F32 = DType.F32
 SIZES = [(1, 70, 130), (5, 1, 131), (3, 19, 200), (40, 37, 67), (17, 50, 16), (33, 64, 48), (2, 300, 40), (1, 1, 77), (7, 5, 0)]
@@ -50,6 +51,24 @@ def test_blocks_of_rows_and_threads():
     big = group(Kind.DOT, matmul(130, 70, 60, "weight"))
     agree(big, replace(small, threads=2))
     assert table.schedule(big, replace(small, threads=2), "kernel").launches[0].kernel.parallel is not None
+
+
+@pytest.mark.parametrize("name", ["avx512", "avx2", "sse"])
+def test_long_sums_are_added_in_chunks(name):
+    target = replace(TARGETS[name], l2_bytes=8 << 10, threads=1)
+    for m, n, k, kind in ((60, 37, 96, "weight"), (130, 40, 128, "input"), (37, 20, 200, "weight")):
+        hero = matmul(m, n, k, kind)
+        made = group(Kind.DOT, hero, build.maximum(build.add(hero, param("bias", Type(F32, (n,)))), 0.0))
+        (*_, last) = table.schedule(made, target, "kernel").launches
+        assert any(isinstance(s, Allocate) for s in _statements(last.kernel.body))
+        agree(made, target)
+
+
+def _statements(block):
+    for stmt in block:
+        yield stmt
+        for inner in children(stmt):
+            yield from _statements(inner)
 
 
 def test_empty_operands_have_no_launches_or_give_zeros():

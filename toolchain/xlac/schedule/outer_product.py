@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xlac.schedule import tiles
-from xlac.schedule.contraction import Contraction, multiply_add, offset, read, unravel, zero
+from xlac.schedule.contraction import Axis, Contraction, multiply_add, offset, read, unravel, zero
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.nest import CHUNKS, bounded
@@ -36,6 +36,7 @@ class Cut:
     panels: Split  # in vectors
     axis: int  # the row axis that blocks divide
     block: int  # tiles of that axis in a block
+    chunks: int = 1  # parts of the sum that are added apart
 
     @property
     def blocks(self) -> int:
@@ -54,7 +55,21 @@ def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
         wanted = -(-CHUNKS * target.threads // max(1, outer * panels.count))
         block = min(block, max(1, rows[axis].count // wanted))
-    return Cut(rows, panels, axis, tiles.even(rows[axis].count, min(block, rows[axis].count)).step)
+    chunks = _chunks(c, tile, target, rows[1].count) if c.rows[0].extent == 1 else 1
+    if chunks > 1:
+        room = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
+        block = rows[1].count if target.threads == 1 else block
+        block = max(1, min(block, room))
+    return Cut(rows, panels, axis, tiles.even(rows[axis].count, min(block, rows[axis].count)).step, chunks)
+
+
+def _chunks(c: Contraction, tile: Tile, target: Target, row_tiles: int) -> int:
+    """Parts of a long sum, so that a panel's part stays in the second cache while every row tile passes it."""
+    bytes_of_panel = c.depth * tile.width * c.accumulate.nbytes
+    if len(c.inner) != 1 or row_tiles < 4 or bytes_of_panel <= target.l2_bytes * 2 // 5 or target.size:
+        return 1
+    least = -(-bytes_of_panel * 8 // target.l2_bytes)
+    return next((n for n in range(least, 2 * least) if c.depth % (2 * n) == 0), 1)
 
 
 class OuterProduct:
@@ -107,6 +122,9 @@ class OuterProduct:
         if ragged and self.target.masked and self.tile.lanes > 1:
             counts = build.ramp(0, 1, self.tile.lanes)
             self.mask = builder.let("mask", build.apply(Primitive.LT, counts, build.index(self.ragged)))
+        if self.cut.chunks > 1:
+            self._chunked(outer, block, column, vectors, self.ragged if ragged else 0, left, right)
+            return
         blocked, other = self.cut.axis, 1 - self.cut.axis
 
         def tile(first: Expr, height: int) -> None:
@@ -152,14 +170,49 @@ class OuterProduct:
         steps = [i * c.rows[0].left + j * c.rows[1].left for i, j in rows]
         sums = [[builder.variable("c", zero(c.accumulate, lanes)) for _ in range(vectors)] for _ in rows]
         partial = self.ragged if ragged else 0
-        self._sum(sums, base, steps, right, self.right.strides(vectors * lanes), partial)
+        self._sum(sums, c.inner, base, steps, right, self.right.strides(vectors * lanes), partial)
         self._finish(sums, rows, outer, start, size, column, partial)
 
-    def _sum(
-        self, sums: list[list[Var]], left: Expr, rows: list[int], right: Expr, strides: tuple[int, ...], partial: int
+    def _chunked(
+        self, outer: list[Expr], block: Expr, column: Expr, vectors: int, partial: int, left: Expr, right: Expr
     ) -> None:
+        """A panel whose sum is long: partial sums of the block wait in memory while the next chunk is added."""
+        c, builder, split, lanes = self.c, self.builder, self.cut.rows[1], self.tile.lanes
+        width, height = vectors * lanes, self.cut.block * split.step
+        depth, (stride,) = c.depth // self.cut.chunks, self.right.strides(vectors * lanes)
+        first = build.mul(block, height)
+        kept = builder.local("s", c.accumulate, height * width)
+        with builder.loop("z", 0, height * width, lanes) as z:
+            builder.store(kept, build.ramp(z, 1, lanes), zero(c.accumulate, lanes))
+        with builder.loop("q", 0, self.cut.chunks) as q:
+            a_chunk = builder.let("a", build.add(left, build.mul(q, depth * c.inner[0].left)))
+            b_chunk = builder.let("b", build.add(right, build.mul(q, depth * stride)))
+
+            def tile(start: Expr, size: int) -> None:
+                base = builder.let("a", build.add(a_chunk, build.mul(start, c.rows[1].left)))
+                place = build.mul(build.sub(start, first), width)
+                at = [[build.ramp(build.add(place, i * width + v * lanes), 1, lanes) for v in range(vectors)] for i in range(size)]
+                sums = [[builder.variable("c", build.load(kept, where)) for where in row] for row in at]
+                steps = [i * c.rows[1].left for i in range(size)]
+                self._sum(sums, (Axis(depth, c.inner[0].left),), base, steps, b_chunk, (stride,), partial)
+                for places, totals in zip(at, sums, strict=True):
+                    for where, total in zip(places, totals, strict=True):
+                        builder.store(kept, where, total)
+
+            self._cover(split, block if self.cut.blocks > 1 else None, tile)
+        rows: Expr | int = height
+        if self.cut.blocks * height > split.extent:
+            left_over = build.apply(Primitive.MIN, build.index(height), build.sub(split.extent, first))
+            rows = bounded(builder, left_over, height)
+        scalars = partial if partial and self.mask is None else 0
+        self._finish_rows(kept, outer, (build.index(0), first), (1, rows), column, vectors, partial, scalars)
+
+    def _sum(
+        self, sums: list[list[Var]], inner: tuple[Axis, ...], left: Expr, rows: list[int], right: Expr,
+        strides: tuple[int, ...], partial: int,
+    ) -> None:  # fmt: skip
         """Adds every product of the tile to its accumulators: loops over the summed axes, the innermost unrolled."""
-        builder, inner = self.builder, self.c.inner
+        builder = self.builder
 
         def level(depth: int, a: Expr, b: Expr) -> None:
             if depth == len(inner):
@@ -221,7 +274,7 @@ class OuterProduct:
         self._finish_rows(kept, outer, start, size, column, vectors, partial, scalars)
 
     def _finish_rows(
-        self, kept: Buffer, outer: list[Expr], start: tuple[Expr, Expr], size: tuple[int, int], column: Expr,
+        self, kept: Buffer, outer: list[Expr], start: tuple[Expr, Expr], size: tuple[int, Expr | int], column: Expr,
         vectors: int, partial: int, scalars: int,
     ) -> None:  # fmt: skip
         builder, lanes = self.builder, self.tile.lanes
