@@ -16,8 +16,7 @@ F32, I64, I32 = DType.F32, DType.I64, DType.I32
 
 
 @pytest.mark.parametrize("dtype", list(DType))
-@pytest.mark.parametrize("lanes", [1, 3, 16, 64])
-@pytest.mark.parametrize("cpu", ["", "x86-64-v3"])
+@pytest.mark.parametrize("lanes,cpu", [(1, ""), (3, ""), (16, ""), (64, ""), (16, "x86-64-v3")])
 def test_masked_tails(dtype: DType, lanes: int, cpu: str, x86: bool) -> None:
     """Lanes beyond the end are neither read nor written; those read give zero."""
     if cpu and not x86:
@@ -85,8 +84,8 @@ def test_gathers_and_scatters(dtype: DType, cpu: str, x86: bool) -> None:
         assert same(ours[name], right[name]), name
 
 
-@pytest.mark.parametrize("dtype", list(DType))
-@pytest.mark.parametrize("primitive", [P.ADD, P.MUL, P.MAX, P.MIN, P.AND, P.OR, P.XOR])
+@pytest.mark.parametrize("dtype", [F32, DType.F64, DType.I8, I32, DType.U64, DType.BOOL])
+@pytest.mark.parametrize("primitive", [P.ADD, P.MUL, P.MAX, P.MIN, P.AND, P.XOR])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_atomic_stores_combine(dtype: DType, primitive: Primitive, threads: int) -> None:
     """Every lane counts, though lanes and threads meet in the same element."""

@@ -90,9 +90,9 @@ def test_objects_for_other_machines(triple: str, cpu: str, magic: bytes) -> None
     program = program_of(sample(max(1, target.lanes(DType.F32))))
     objects = link.members(BACKEND.emit_object(program, target))
     assert len(objects) == 1 and objects[0].startswith(magic)
-    assert "run:" in BACKEND.asm(program, target)
     if triple.startswith("aarch64"):
-        assert "v0.4s" in BACKEND.asm(program, target)
+        text = BACKEND.asm(program, target)
+        assert "run:" in text and "v0.4s" in text
 
 
 def test_another_machines_program_is_not_loaded(tmp_path) -> None:  # type: ignore[no-untyped-def]
