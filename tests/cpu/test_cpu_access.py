@@ -10,6 +10,7 @@ from xlac_sdk.build import add, apply, cast, index, load, mul, ramp, select
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Const, If, LoopKind, Ramp, Shuffle, Store
 from xlac_sdk.primitives import Primitive
+from xlac_sdk.source import LimitError
 
 P = Primitive
 F32, I64, I32 = DType.F32, DType.I64, DType.I32
@@ -146,6 +147,16 @@ def test_unrolled_loops_fold_their_indices() -> None:
 
     ours, right = both(kernel_of(body, {"x": (F32, 32)}, {"y": (F32, 32)}), machine(), x=np.arange(32, dtype="f4"))
     assert same(ours["y"], right["y"])
+
+
+def test_more_stack_than_a_thread_has_is_refused() -> None:
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        local = b.local("big", F32, 1 << 21)
+        b.store(local, 0, load(buffers["x"], 0))
+        b.store(buffers["y"], 0, load(local, 0))
+
+    with pytest.raises(LimitError, match="8388608 bytes of stack"):
+        both(kernel_of(body, {"x": (F32, 1)}, {"y": (F32, 1)}), machine(), x=np.zeros(1, "f4"))
 
 
 def test_shuffles() -> None:

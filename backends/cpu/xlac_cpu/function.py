@@ -26,8 +26,9 @@ from xlac_sdk.kernel import (
     Stmt,
     Store,
 )  # fmt: skip
-from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
+STACK = 4 << 20  # bytes of local buffers in one kernel: half of what a thread usually has
 _ATTRIBUTE = {Access.READ: "readonly ", Access.WRITE: "writeonly ", Access.UPDATE: ""}
 
 
@@ -80,6 +81,7 @@ class _Function(Expressions):
         }
         self.range: tuple[str, str] | None = None
         self.streamed = False
+        self.stack_bytes = 0
 
     def statements(self, body: tuple[Stmt, ...]) -> None:
         names, mutable = self.names, self.mutable
@@ -112,6 +114,10 @@ class _Function(Expressions):
                 self.branch(self.value(condition), then, otherwise)
             case Allocate(buffer=buffer):
                 assert isinstance(buffer.size, int)
+                self.stack_bytes += buffer.size * buffer.dtype.nbytes
+                if self.stack_bytes > STACK:
+                    problem = f"a kernel wants {self.stack_bytes} bytes of stack, more than {STACK}"
+                    raise LimitError(Diagnostic("XL4101", problem))
                 cell = w.stack(f"[{max(1, buffer.size)} x {memory(buffer.dtype)}]", buffer.align)
                 self.buffers[buffer] = (cell, buffer.align)
             case Prefetch(buffer=buffer, index=index, write=write):
