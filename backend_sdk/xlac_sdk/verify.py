@@ -221,7 +221,7 @@ class _Verifier:
                 case Apply():
                     self.apply(expr)
                 case Fold(primitive=primitive, value=value):
-                    self.need(primitive in FOLDABLE, f"'{primitive}' cannot fold lanes")
+                    self.need(primitive in FOLDABLE, f"'{primitive.value}' cannot fold lanes")
                     self.typed(primitive, value.dtype)
                 case Shuffle(values=values, picks=picks):
                     same = len({v.dtype for v in values}) == 1 and 1 <= len(values) <= 2
@@ -243,8 +243,8 @@ class _Verifier:
 
     def apply(self, expr: Apply) -> None:
         primitive, operands = expr.primitive, expr.operands
-        self.need(len(operands) == primitive.arity, f"'{primitive}' is given {len(operands)} operands")
-        self.need(all(o.lanes == expr.lanes for o in operands), f"'{primitive}' meets operands of other lanes")
+        self.need(len(operands) == primitive.arity, f"'{primitive.value}' is given {len(operands)} operands")
+        self.need(all(o.lanes == expr.lanes for o in operands), f"'{primitive.value}' meets operands of other lanes")
         first = operands[0].dtype
         if primitive is P.SELECT:
             self.need(first is DType.BOOL, "the condition of a select is not bool")
@@ -256,21 +256,21 @@ class _Verifier:
             whole = first.bits == expr.dtype.bits and DType.BOOL not in (first, expr.dtype)
             self.need(whole, f"a {first} has no bits of a {expr.dtype}")
             return
-        self.need(all(o.dtype is first for o in operands), f"'{primitive}' meets {', '.join(o.dtype.value for o in operands)}")
+        self.need(all(o.dtype is first for o in operands), f"'{primitive.value}' meets {', '.join(o.dtype.value for o in operands)}")
         result = DType.BOOL if primitive.is_comparison else first
-        self.need(expr.dtype is result, f"'{primitive}' of {first} is said to be {expr.dtype}")
+        self.need(expr.dtype is result, f"'{primitive.value}' of {first} is said to be {expr.dtype}")
         self.typed(primitive, first)
 
     def typed(self, primitive: Primitive, dtype: DType) -> None:
         """Whether a primitive works on a type at all."""
         if dtype.is_half:
-            self.need(primitive in _ANY, f"'{primitive}' of {dtype}: halves are cast to f32 first")
+            self.need(primitive in _ANY, f"'{primitive.value}' of {dtype}: halves are cast to f32 first")
         if dtype is DType.BOOL:
-            self.need(primitive in _BOOLS, f"'{primitive}' of bool")
+            self.need(primitive in _BOOLS, f"'{primitive.value}' of bool")
         if dtype.is_float:
-            self.need(primitive not in _INTEGERS | _BITS, f"'{primitive}' of {dtype}")
+            self.need(primitive not in _INTEGERS | _BITS, f"'{primitive.value}' of {dtype}")
         if dtype.is_integer:
-            self.need(primitive not in _FLOATS, f"'{primitive}' of {dtype}")
+            self.need(primitive not in _FLOATS, f"'{primitive.value}' of {dtype}")
 
 
 def applies(primitive: Primitive, dtype: DType) -> bool:

@@ -1,0 +1,49 @@
+"""The kit itself, and the backends of this repository under it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xlac_sdk.conformance import Case, Outcome, Report, Tolerance, cases, check, run
+from xlac_sdk.conformance.case import agrees
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.registry import find
+from xlac_sdk.target import Request, Target
+
+CHOSEN = [(name, case) for name in ("cpu", "c") for case in cases(find(name).target(Request()))]
+
+
+@pytest.mark.parametrize(("name", "case"), CHOSEN, ids=[f"{n}-{c.name}" for n, c in CHOSEN])
+def test_a_backend_conforms(name: str, case: Case) -> None:
+    backend = find(name)
+    wrong = [f"{o.case}: {o.detail}" for o in check(case, backend, backend.target(Request())) if o.status != "passed"]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_interpreter_agrees_with_itself_on_vectors_of_any_width() -> None:
+    """Scalar and vector text of the same kernels are written by different code."""
+    for only in ("steps", "vectors", "folds", "shr"):
+        assert run(find("reference"), only=only).ok
+
+
+def test_every_primitive_has_a_case() -> None:
+    groups = {case.group for case in cases(Target("any", vector_bytes=32))}
+    assert {p.value for p in Primitive} <= groups
+
+
+def test_agreement() -> None:
+    one = np.float32([1, 1, np.nan, 0.0, np.inf, np.nan, -1])
+    two = np.float32([1, np.nextafter(np.float32(1), np.float32(2)), np.nan, -0.0, np.inf, 1, 1])
+    assert agrees(one, two, Tolerance()).tolist() == [True, False, True, False, True, False, False]
+    assert agrees(one, two, Tolerance(1)).tolist() == [True, True, True, True, True, False, False]
+
+
+def test_the_report_counts_and_escapes() -> None:
+    outcomes = (Outcome("add", "add scalar: f32", "passed"), Outcome("add", "add <b>", "failed", "got <script>"))
+    report = Report("demo", Target("demo", claims=frozenset({"softmax"})), outcomes, {"softmax": (Outcome("softmax", "s", "passed"),)})
+    assert not report.ok
+    assert report.totals()["claimed operations"] == 1 and report.totals()["failed"] == 1
+    page = report.html()
+    assert "<script>" not in page and "got &lt;script&gt;" in page and "http" not in page
+    assert "FAILED add <b>" in report.text()

@@ -1,0 +1,153 @@
+"""The interpreter: exact numbers, checked memory, threads in step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xlac_sdk import build, semantics
+from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
+from xlac_sdk.interpret import Interpreter, KernelFault, run_kernel
+from xlac_sdk.kernel import Access, Barrier, Buffer, Const, Exchange, Expr, Kernel, LoopKind, Space, Var
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.program import Argument, Copy, Program, Role, Slot
+
+P, F32, I32, I64 = Primitive, DType.F32, DType.I32, DType.I64
+X = Buffer("x", F32, 8)
+Y = Buffer("y", F32, 8, access=Access.WRITE)
+
+
+def evaluate(primitive: Primitive, *operands: object, dtype: DType) -> list[object]:
+    with np.errstate(all="ignore"):
+        found: list[object] = np.asarray(semantics.evaluate(primitive, operands, dtype)).tolist()
+        return found
+
+
+def test_integers_wrap_and_divide_as_settled() -> None:
+    a = np.array([-128, 127, 5, -7, 5], np.int8)
+    b = np.array([-1, 1, 0, 2, -2], np.int8)
+    assert evaluate(P.ADD, a, b, dtype=DType.I8) == [127, -128, 5, -5, 3]
+    assert evaluate(P.DIV, a, b, dtype=DType.I8) == [-128, 127, -1, -3, -2]
+    assert evaluate(P.REM, a, b, dtype=DType.I8) == [0, 0, 5, -1, 1]
+    assert evaluate(P.DIV, np.uint8([7]), np.uint8([0]), dtype=DType.U8) == [255]
+
+
+def test_shifts_past_the_width() -> None:
+    a, by = np.array([-8, 8, 8], np.int32), np.array([32, 40, -1], np.int32)
+    assert evaluate(P.SHR, a, by, dtype=I32) == [-1, 0, 0]
+    assert evaluate(P.SHL, a, by, dtype=I32) == [0, 0, 0]
+
+
+def test_casts_truncate_saturate_and_round_once() -> None:
+    x = np.array([1.9, -1.9, 3e9, -3e9, np.nan])
+    assert evaluate(P.CAST, x, dtype=I32) == [1, -1, 2**31 - 1, -(2**31), 0]
+    # 1 + 2^-8 is a tie between two bf16; a crumb above it must round up, though f32 loses the crumb
+    assert evaluate(P.CAST, np.array([1 + 2**-8, 1 + 2**-8 + 2**-40]), dtype=DType.BF16) == [1.0, 1 + 2**-7]
+
+
+def test_maximum_keeps_nan_and_orders_zeros() -> None:
+    result = semantics.evaluate(P.MAX, (np.float32([-0.0, 0.0, np.nan]), np.float32([0.0, -0.0, 1.0])), F32)
+    assert not np.signbit(result[:2]).any() and np.isnan(result[2])
+
+
+def test_fused_multiply_add_rounds_once() -> None:
+    a, b = np.float64([3.0]), np.float64([1 / 3])
+    assert evaluate(P.FMA, a, b, np.float64([-1.0]), dtype=DType.F64) == [-(2.0**-54)]
+
+
+@pytest.mark.parametrize("primitive", [P.EXP, P.TANH, P.ERF, P.SIN, P.LOG1P])
+def test_functions_of_f32_are_correctly_rounded(primitive: Primitive) -> None:
+    x = np.random.default_rng(0).uniform(0.01, 3, 500).astype(np.float32)
+    exact = np.asarray(semantics.evaluate(primitive, (x.astype(np.float64),), DType.F64))
+    assert (np.asarray(semantics.evaluate(primitive, (x,), F32)) == exact.astype(np.float32)).all()
+
+
+def test_an_access_out_of_bounds_names_kernel_buffer_and_index() -> None:
+    b = Builder()
+    with b.loop("i", 0, 8) as i:
+        b.store(Y, i, build.load(X, build.add(i, 1)))
+    with pytest.raises(KernelFault, match=r"kernel shifted: buffer 'x' of 8 elements is accessed at index 8"):
+        run_kernel(Kernel("shifted", (X, Y), b.body()), {"x": np.ones(8, "f4"), "y": np.empty(8, "f4")})
+
+
+def test_negative_indices_do_not_wrap_around() -> None:
+    b = Builder()
+    b.store(Y, -1, Const(0.0, F32))
+    with pytest.raises(KernelFault, match="'y' of 8 elements is accessed at index -1"):
+        run_kernel(Kernel("k", (Y,), b.body()), {"y": np.empty(8, "f4")})
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_local_buffer_read_before_it_is_written(lanes: int) -> None:
+    b = Builder()
+    held = b.local("held", F32, 8)
+    b.store(held, 0, Const(1.0, F32))
+    b.store(Y, build.ramp(0, 1, lanes), build.load(held, build.ramp(1, 1, lanes)))
+    with pytest.raises(KernelFault, match=r"'held' is read at .* before it was written"):
+        run_kernel(Kernel("k", (Y,), b.body()), {"y": np.empty(8, "f4")})
+
+
+def test_a_name_keeps_its_value_when_the_buffer_changes() -> None:
+    y = Buffer("y", F32, 8, access=Access.UPDATE)
+    b = Builder()
+    before = b.let("before", build.load(y, build.ramp(0, 1, 4)))
+    b.store(y, build.ramp(0, 1, 4), Const(0.0, F32, 4))
+    b.store(y, build.ramp(4, 1, 4), before)
+    data = np.arange(8, dtype="f4")
+    run_kernel(Kernel("k", (y,), b.body()), {"y": data})
+    assert data.tolist() == [0, 0, 0, 0, 0, 1, 2, 3]
+
+
+def test_threads_of_a_block_meet_at_barriers() -> None:
+    """Each thread writes its element of shared memory and reads its neighbour's after the barrier."""
+    b = Builder()
+    with b.loop("block", 0, 2, kind=LoopKind.BLOCK) as block:
+        shared = b.local("tile", F32, 4, Space.SHARED)
+        with b.loop("thread", 0, 4, kind=LoopKind.THREAD) as thread:
+            at = build.add(build.mul(block, 4), thread)
+            b.store(shared, thread, build.load(X, at))
+            b.emit(Barrier())
+            b.store(Y, at, build.load(shared, build.sub(3, thread)))
+    y = np.empty(8, "f4")
+    run_kernel(Kernel("k", (X, Y), b.body()), {"x": np.arange(8, dtype="f4"), "y": y})
+    assert y.tolist() == [3, 2, 1, 0, 7, 6, 5, 4]
+
+
+def test_threads_exchange_values() -> None:
+    b = Builder()
+    with b.loop("thread", 0, 8, kind=LoopKind.THREAD) as thread:
+        total: Expr = b.let("own", build.load(X, thread))
+        for distance in (1, 2, 4):
+            total = b.let("total", build.apply(P.ADD, total, Exchange(total, distance)))
+        b.store(Y, thread, total)
+    y = np.empty(8, "f4")
+    run_kernel(Kernel("k", (X, Y), b.body()), {"x": np.arange(8, dtype="f4"), "y": y})
+    assert y.tolist() == [28.0] * 8
+
+
+def test_sizes_are_given_at_run_time() -> None:
+    n = Var("n", I64, low=0, high=100)
+    x, y = Buffer("x", F32, n), Buffer("y", F32, n, access=Access.WRITE)
+    b = Builder()
+    with b.loop("i", 0, n) as i:
+        b.store(y, i, build.load(x, build.sub(build.sub(n, 1), i)))
+    out = np.empty(3, "f4")
+    run_kernel(Kernel("k", (x, y), b.body(), (n,)), {"x": np.float32([1, 2, 3]), "y": out}, {"n": 3})
+    assert out.tolist() == [3, 2, 1]
+
+
+def test_the_arena_starts_poisoned() -> None:
+    t = Slot("t", "t", F32, (4,), Role.TEMPORARY)
+    y = Slot("y", "y", F32, (4,), Role.OUTPUT)
+    program = Program("p", (), (y,), (t, y), (Copy(Argument(y), Argument(t), 4),), {}, 64)
+    out = np.zeros(4, "f4")
+    Interpreter(program).run({}, {"y": out})
+    assert np.isnan(out).all()
+
+
+def test_a_step_out_of_its_slot_is_a_fault() -> None:
+    x, y = Slot("x", "sx", F32, (4,), Role.INPUT), Slot("y", "sy", F32, (4,), Role.OUTPUT)
+    program = Program("p", (x,), (y,), (x, y), (Copy(Argument(y), Argument(x, 1), 4),), {})
+    with pytest.raises(KernelFault, match="elements 1 to 5 of 'sx', which has 4"):
+        Interpreter(program).run({"x": np.ones(4, "f4")}, {"y": np.ones(4, "f4")})

@@ -1,0 +1,155 @@
+"""The verifiers: each rule is broken once, and the message says by whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from xlac_sdk import build
+from xlac_sdk.conformance import cases
+from xlac_sdk.conformance.steps import chain
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import (
+    Access,
+    Allocate,
+    Apply,
+    Assign,
+    Barrier,
+    Buffer,
+    Const,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    LoopKind,
+    Space,
+    Stmt,
+    Store,
+    Var,
+)  # fmt: skip
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.program import Argument, Copy, Launch, Program, Repeat, Role, Slot, Step
+from xlac_sdk.source import VerifyError
+from xlac_sdk.target import Target
+from xlac_sdk.verify import verify, verify_program
+
+P, F32, F16, I64, BOOL = Primitive, DType.F32, DType.F16, DType.I64, DType.BOOL
+X = Buffer("x", F32, 8)
+Y = Buffer("y", F32, 8, access=Access.WRITE)
+H = Buffer("h", F16, 8)
+ZERO, ONE = Const(0, I64), Const(1.0, F32)
+I, V = Var("i", I64), Var("v", F32)
+
+
+def loop(*body: Stmt, kind: LoopKind = LoopKind.SERIAL) -> For:
+    return For(I, ZERO, Const(8, I64), body, kind=kind)
+
+
+BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
+    ("'x' is only read, but written", (Store(X, ZERO, ONE),)),
+    ("'y' is only written, but read", (Store(Y, ZERO, Load(Y, ZERO)),)),
+    ("a i64 is stored into 'y', which holds f32", (Store(Y, ZERO, ZERO),)),
+    ("'v' is used out of scope", (Store(Y, ZERO, V),)),
+    ("'v' is used out of scope", (loop(Let(V, ONE)), Store(Y, ZERO, V))),
+    ("'v' is assigned but is not mutable here", (Let(V, ONE), Assign(V, ONE))),
+    ("'v' is bound again while it is visible", (Let(V, ONE), loop(Let(V, ONE)))),
+    ("'v' is f32x1 but is given i64x1", (Let(V, ZERO),)),
+    ("'2x' is not an identifier", (Let(Var("2x", F32), ONE),)),
+    ("'add' meets f32, i64", (Let(V, Apply(P.ADD, (ONE, ZERO), F32)),)),
+    ("'add' is given 1 operands", (Let(V, Apply(P.ADD, (ONE,), F32)),)),
+    ("'lt' of f32 is said to be f32", (Let(V, Apply(P.LT, (ONE, ONE), F32)),)),
+    ("'and' of f32", (Let(V, Apply(P.AND, (ONE, ONE), F32)),)),
+    ("'add' of f16: halves are cast to f32 first", (Let(Var("v", F16), Apply(P.ADD, (Load(H, ZERO),) * 2, F16)),)),
+    ("'add' meets operands of other lanes", (Let(Var("v", F32, 4), Apply(P.ADD, (ONE, Const(1.0, F32, 4)), F32, 4)),)),
+    ("a condition is not a scalar bool", (If(ONE, ()),)),
+    ("is not the only statement of the kernel", (loop(kind=LoopKind.PARALLEL), Store(Y, ZERO, ONE))),
+    ("is not the only statement of the kernel", (loop(For(Var("j", I64), ZERO, ZERO, (), kind=LoopKind.PARALLEL)),)),
+    ("'v' is assigned but is not mutable here", (Let(V, ONE, True), loop(Assign(V, ONE), kind=LoopKind.THREAD))),
+    ("a barrier stands outside every THREAD loop", (Barrier(),)),
+    ("UNROLLED loop 'i' has no constant trip count", (For(I, ZERO, build.cast(Load(X, ZERO), I64), (), kind=LoopKind.UNROLLED),)),
+    ("300 is not a u8", (Let(Var("v", DType.U8), Const(300, DType.U8)),)),
+    ("buffer 'held' is used out of scope", (Store(Buffer("held", F32, 4, Space.LOCAL), ZERO, ONE),)),
+    ("local 'held' has no constant size", (Allocate(Buffer("held", F32, 0, Space.LOCAL)),)),
+    ("the mask of an access to 'x' is not 1 lanes of bool", (Let(V, Load(X, ZERO, 1, ONE)),)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "body"), BROKEN, ids=[m for m, _ in BROKEN])
+def test_a_broken_kernel_is_named(message: str, body: tuple[Stmt, ...]) -> None:
+    with pytest.raises(VerifyError) as error:
+        verify(Kernel("broken", (X, Y, H), body))
+    assert str(error.value).startswith("kernel broken: ") and message in str(error.value)
+
+
+def test_every_conformance_case_verifies() -> None:
+    for case in cases(Target("any", vector_bytes=32)):
+        verify_program(case.program)
+
+
+# ---- programs --------------------------------------------------------------------------------
+
+
+def slot(symbol: str, role: Role, size: int = 4, offset: int = 0) -> Slot:
+    return Slot(symbol, symbol, F32, (size,), role, offset)
+
+
+def program(slots: tuple[Slot, ...], *steps: Step, arena: int = 0) -> Program:
+    inputs, outputs = (tuple(s for s in slots if s.role is r) for r in (Role.INPUT, Role.OUTPUT))
+    return Program("p", inputs, outputs, slots, steps, {}, arena)
+
+
+A, B, T, U = slot("a", Role.INPUT), slot("b", Role.OUTPUT), slot("t", Role.TEMPORARY), slot("u", Role.TEMPORARY)
+
+
+def copy(target: Slot, source: Slot, *, at: int = 0, strides: tuple[tuple[str, int], ...] = ()) -> Copy:
+    return Copy(Argument(target, at, strides), Argument(source), 4)
+
+
+def test_a_planted_lifetime_is_caught_by_name() -> None:
+    """`b` of the chain is moved onto `a`, which is still read."""
+    good = chain().program
+    verify_program(good)
+    planted = {s: Slot(s.name, s.symbol, s.dtype, s.shape, s.role, 0) for s in good.slots if s.name == "b"}
+
+    def moved(step: Step) -> Step:
+        assert isinstance(step, Launch)
+        return Launch(step.kernel, tuple(Argument(planted.get(a.slot, a.slot)) for a in step.arguments))
+
+    slots = tuple(planted.get(s, s) for s in good.slots)
+    bad = Program("p", good.inputs, good.outputs, slots, tuple(map(moved, good.steps)), {}, 128)
+    with pytest.raises(VerifyError, match=r"slots 's_a' .* and 's_b' .* share memory while both are live"):
+        verify_program(bad)
+
+
+def test_a_value_from_before_a_loop_lives_through_it() -> None:
+    steps = (copy(T, A), Repeat("n", 3, (copy(B, T), copy(U, A), copy(B, U))))
+    with pytest.raises(VerifyError, match="share memory while both are live"):
+        verify_program(program((A, B, T, U), *steps, arena=64))
+
+
+def test_memory_may_be_given_on() -> None:
+    verify_program(program((A, B, T, U), copy(T, A), copy(B, T), copy(U, A), copy(B, U), arena=64))
+
+
+@pytest.mark.parametrize(
+    ("message", "bad"),
+    [
+        ("'t' takes bytes 64 to 80 of a block of 64", program((A, slot("t", Role.TEMPORARY, offset=64)), arena=64)),
+        ("at byte 8 is not aligned to 64", program((A, slot("t", Role.TEMPORARY, offset=8)), arena=64)),
+        ("two slots are called 'a'", program((A, slot("a", Role.OUTPUT)))),
+        ("reads 't' before anything was written there", program((B, T), copy(B, T), arena=64)),
+        ("writes 'a', which is only read", program((A, B), copy(A, A))),
+        ("reaches elements 2 to 6 of 'b'", program((A, B), copy(B, A, at=2))),
+        ("reaches elements 0 to 8 of 'b'", program((A, B), Repeat("n", 3, (copy(B, A, strides=(("n", 2),)),)))),
+        ("moves 'b' with 'm', which no loop around counts", program((A, B), copy(B, A, strides=(("m", 2),)))),
+        ("is given 'b' twice, and writes it", program((A, B), copy(B, A), copy(B, B))),
+        ("uses slot 'b', which the program does not declare", program((A,), copy(B, A))),
+        ("constant 'c' has no data", program((slot("c", Role.CONSTANT),))),
+        ("takes 2 buffers, not 1", program((A, B), Launch(Kernel("k", (X, Y), ()), (Argument(A),)))),
+        ("is not an identifier", program((Slot("a", "a b", F32, (4,), Role.INPUT),))),
+    ],
+)
+def test_a_broken_program_is_named(message: str, bad: Program) -> None:
+    with pytest.raises(VerifyError) as error:
+        verify_program(bad)
+    assert message in str(error.value)
