@@ -54,3 +54,28 @@ def test_published_vectors() -> None:
         key, counter = u32(0xA4093822, 0x299F31D0), u32(0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
         found = random.philox(key, counter, on)
         assert [int(w) for w in found] == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]
+
+
+def test_threefry_lays_its_words_out_as_xla_does() -> None:
+    """Both words of a block are neighbours along the first even axis, and along the longest of odd ones."""
+    state = np.array([5, 9], np.uint64)
+    _, bits = RngBits(algorithm="threefry", shape=(4, 3), dtype=U32).evaluate(state)
+    new, stream = random.words("threefry", state, 9)
+    for i in range(4):
+        for j in range(3):
+            assert bits[i, j] == stream[(i // 2) * 3 + j, i % 2]
+    after, bits = RngBits(algorithm="threefry", shape=(3, 5), dtype=U32).evaluate(state)
+    for i in range(3):
+        for j in range(5):
+            assert bits[i, j] == stream[i * 3 + j // 2, j % 2]
+    assert after[1] == new[1] == 9 + 9
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 5), (2, 70), (5, 70, 3), (7, 3, 41), (1, 9, 9), (6, 1, 33)])
+@pytest.mark.parametrize("dtype", [DType.U16, U32])
+def test_shapes_of_threefry(shape: tuple[int, ...], dtype: DType) -> None:
+    check(RngBits(algorithm="threefry", shape=shape, dtype=dtype), [Type(U64, (2,))])
+
+
+def test_threads_share_planes() -> None:
+    check(RngBits(algorithm="threefry", shape=(64, 333), dtype=U32), [Type(U64, (2,))], targets=(MASKED,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import field
 
@@ -123,9 +122,9 @@ class RngBits(Op):
     """Uniform random bits from a counter: the new state, and `shape` unsigned integers of `dtype`.
 
     The state is u64[2] (key, counter) for threefry (2x32, 20 rounds) and u64[3] (key, counter low, high) for
-    philox (4x32, 10 rounds). Block i encrypts counter + i and gives 2 or 4 words of 32 bits; element e takes
-    word e, its low bits for narrow types; a u64 takes words 2e (low) and 2e+1. The counter advances by the
-    number of blocks used. `random.block` gives the words of a block as kernel expressions.
+    philox (4x32, 10 rounds). Block i encrypts counter + i and gives 2 or 4 words of 32 bits, of which narrow types
+    take the low bits, and two of which make a u64, the low one first. The counter advances by the number of blocks.
+    The elements of a block are neighbours as `random.layout` says: bit for bit what XLA's rng_bit_generator gives.
     """
 
     mnemonic = "rng_bits"
@@ -148,12 +147,13 @@ class RngBits(Op):
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         (state,) = arrays
         shape = static(self.shape)
-        count = math.prod(shape)
-        words = count * (2 if self.dtype is DType.U64 else 1)
-        new, stream = random.words(self.algorithm, state, words)
+        found = random.layout(self.algorithm, shape, self.dtype)
+        new, stream = random.words(self.algorithm, state, found.blocks)
         if self.dtype is DType.U64:
-            stream = stream[0::2].astype(np.uint64) | stream[1::2].astype(np.uint64) << np.uint64(32)
-        return new, stream.astype(self.dtype.numpy).reshape(shape)
+            stream = stream[:, 0::2].astype(np.uint64) | stream[:, 1::2].astype(np.uint64) << np.uint64(32)
+        places = stream.reshape(found.outer, found.steps, found.inner, found.each).swapaxes(2, 3)
+        bits = places.reshape(found.outer, found.steps * found.each, found.inner)[:, : found.count]
+        return new, bits.astype(self.dtype.numpy).reshape(shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -162,7 +162,7 @@ class RngBits(Op):
             state = (Type(DType.U64, (known.state,)),)
             for dtype in (DType.U8, DType.U16, DType.U32, DType.U64):
                 found.append(Sample(state, {"algorithm": algorithm, "shape": (3, 5), "dtype": dtype}))
-            for shape in ((), (0, 3), (4999,)):
+            for shape in ((), (0, 3), (4, 3), (3, 2, 5), (5, 3, 1), (4999,)):
                 found.append(Sample(state, {"algorithm": algorithm, "shape": shape, "dtype": DType.U32}))
         return found
 

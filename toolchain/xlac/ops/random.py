@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -111,10 +112,44 @@ def _halves(value: NDArray[np.uint64]) -> tuple[Any, Any]:
     return value.astype(np.uint32), (value >> np.uint64(32)).astype(np.uint32)
 
 
-def words(algorithm: str, state: NDArray[Any], count: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The state after, and the first `count` words of 32 bits."""
-    known = ALGORITHMS[algorithm]
-    blocks = -(-count // known.words)
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A result seen as [outer, count, inner]: a block's `each` elements are neighbours along the middle axis.
+
+    Blocks are numbered row-major over [outer, steps, inner]; those at the end of the middle axis may have
+    elements too many, which are dropped.
+    """
+
+    outer: int
+    count: int
+    inner: int
+    each: int
+
+    @property
+    def steps(self) -> int:
+        return -(-self.count // self.each)
+
+    @property
+    def blocks(self) -> int:
+        return self.outer * self.steps * self.inner
+
+
+def layout(algorithm: str, shape: Sequence[int], dtype: DType) -> Layout:
+    """Where the elements of a block go. Philox fills the result in order; so does threefry in 64 bits, and where
+    that comes to the same: its two words are neighbours along the first axis of even extent, else the longest.
+    """
+    each = ALGORITHMS[algorithm].words // (2 if dtype is U64 else 1)
+    if algorithm == "threefry" and each == 2 and len(shape) > 1:
+        even = (a for a, n in enumerate(shape) if n % 2 == 0)
+        axis = next(even, max(range(len(shape)), key=lambda a: shape[a]))
+        outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
+        if inner != 1 or shape[axis] % 2:
+            return Layout(outer, shape[axis], inner, each)
+    return Layout(1, prod(shape), 1, each)
+
+
+def words(algorithm: str, state: NDArray[Any], blocks: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The state after, and the words of 32 bits of the first blocks, a row for each."""
     state = state.astype(np.uint64)
     with np.errstate(over="ignore"):
         key = _halves(state[0])
@@ -127,7 +162,7 @@ def words(algorithm: str, state: NDArray[Any], count: int) -> tuple[NDArray[Any]
             high = state[2] + (low < state[1]).astype(np.uint64)
             new[2] = state[2] + np.uint64(new[1] < state[1])
             parts = philox(key, (*_halves(low), *_halves(high)), Numbers())
-    return new, np.stack(parts, axis=-1).reshape(-1)[:count].astype(np.uint32)
+    return new, np.stack(parts, axis=-1).astype(np.uint32)
 
 
 def block(algorithm: str, number: Expr, state: Callable[[int], Expr], name: Callable[[str, Expr], Expr]) -> tuple[Expr, ...]:
@@ -146,10 +181,8 @@ def block(algorithm: str, number: Expr, state: Callable[[int], Expr], name: Call
     return philox(key, tuple(name("c", half) for half in (*halves(low), *halves(high))), on)
 
 
-def advance(algorithm: str, count: int, state: Callable[[int], Expr]) -> tuple[Expr, ...]:
-    """The words of the state after a kernel has drawn `count` words of 32 bits."""
-    known = ALGORITHMS[algorithm]
-    blocks = -(-count // known.words)
+def advance(algorithm: str, blocks: int, state: Callable[[int], Expr]) -> tuple[Expr, ...]:
+    """The words of the state after a kernel has used so many blocks."""
     counter = build.apply(P.ADD, state(1), Const(blocks, U64))
     if algorithm == "threefry":
         return state(0), counter

@@ -14,7 +14,7 @@ from xlac.schedule import cost
 from xlac.schedule.access import Run
 from xlac.schedule.elements import Elements
 from xlac.schedule.group import Group, Scheduled
-from xlac.schedule.nest import lanes_for, outer
+from xlac.schedule.nest import lanes_for, outer, strips
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
@@ -36,12 +36,12 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     launches = []
     if 1 in picks and count:
         elements = Elements(Builder(), group, target)
-        _bits(elements, op, picks[1], count)
+        _Bits(elements, op, picks[1]).write()
         launches.append(elements.launch(name, cost.work(group)))
     if 0 in picks:
         elements = Elements(Builder(), group, target)
-        words = count * (2 if op.dtype is DType.U64 else 1)
-        for k, value in enumerate(random.advance(op.algorithm, words, _state(elements))):
+        blocks = random.layout(op.algorithm, static(op.shape), op.dtype).blocks
+        for k, value in enumerate(random.advance(op.algorithm, blocks, _state(elements))):
             elements.store(picks[0], (build.index(k),), value)
         launches.append(elements.launch(f"{name}_state"))
     return Scheduled(tuple(launches))
@@ -52,51 +52,95 @@ def _state(elements: Elements) -> Callable[[int], Expr]:
     return lambda k: elements.at(source, (build.index(k),))
 
 
-def _bits(elements: Elements, op: RngBits, pick: Node, count: int) -> None:
-    builder, target = elements.builder, elements.target
-    out = elements.parameter(pick)
-    words = random.ALGORITHMS[op.algorithm].words
-    each = words // 2 if op.dtype is DType.U64 else words  # elements a block
-    blocks = -(-count // each)
-    lanes = lanes_for(target, [DType.U32], blocks)
-    wide = lanes * each
-    vectors, full = -(-blocks // lanes), count // wide
-    batch = Run(-(-vectors // BATCH), ())
-    with outer(builder, target, [batch], ROUNDS * lanes * BATCH) as counters:
-        first = build.mul(counters[batch], BATCH)
-        last = build.add(first, BATCH)
-        if vectors % BATCH:
-            last = builder.let("stop", build.apply(P.MIN, last, build.index(vectors)))
-        with builder.loop("b", first, last) as b:
-            number = build.ramp(build.mul(b, lanes), 1, lanes)
-            found = random.block(op.algorithm, number, _state(elements), builder.let)
-            if op.dtype is DType.U64:
-                found = tuple(_joined(*found[k : k + 2]) for k in range(0, words, 2))
-            parts = [builder.let("w", build.cast(w, op.dtype)) for w in found]
-            at = build.ramp(build.mul(b, wide), 1, wide)
-            if lanes == 1:
-                _scalars(builder, out, parts, build.mul(b, wide), count)
-                return
-            value = builder.let("bits", _interleaved(parts))
-            if full == vectors:
-                builder.store(out, at, value)
-                return
-            inside = build.apply(P.LT, b, build.index(full))
-            with builder.when(inside):
-                builder.store(out, at, value)
-            with builder.when(build.apply(P.XOR, inside, Const(True, DType.BOOL))):
-                builder.store(out, at, value, build.apply(P.LT, at, build.index(count)))
+class _Bits:
+    """Writes the kernel for the bits."""
 
+    def __init__(self, elements: Elements, op: RngBits, pick: Node) -> None:
+        self.elements, self.builder, self.target, self.op = elements, elements.builder, elements.target, op
+        self.out = elements.parameter(pick)
+        self.layout = random.layout(op.algorithm, static(op.shape), op.dtype)
 
-def _scalars(builder: Builder, out: Buffer, parts: Sequence[Expr], start: Expr, count: int) -> None:
-    """One block's elements, without those past the end."""
-    for k, part in enumerate(parts):
-        at = build.add(start, k)
-        if count % len(parts) == 0:
-            builder.store(out, at, part)
+    def write(self) -> None:
+        if self.layout.inner == 1:
+            self._rows()
         else:
-            with builder.when(build.apply(P.LT, at, build.index(count))):
-                builder.store(out, at, part)
+            self._planes()
+
+    def _values(self, number: Expr) -> list[Expr]:
+        """The elements of blocks: one value, or vector, for each place in a block."""
+        found = random.block(self.op.algorithm, number, _state(self.elements), self.builder.let)
+        if self.op.dtype is DType.U64:
+            found = tuple(_joined(*found[k : k + 2]) for k in range(0, len(found), 2))
+        return [self.builder.let("w", build.cast(w, self.op.dtype)) for w in found]
+
+    def _rows(self) -> None:
+        """Neighbours are adjacent in memory: vectors of blocks, their elements interleaved."""
+        builder, count, each = self.builder, self.layout.count, self.layout.each
+        blocks = self.layout.steps
+        lanes = lanes_for(self.target, [DType.U32], blocks)
+        wide = lanes * each
+        vectors, full = -(-blocks // lanes), count // wide
+        row, batch = Run(self.layout.outer, ()), Run(-(-vectors // BATCH), (1,))
+        with outer(builder, self.target, [row, batch], ROUNDS * lanes * min(BATCH, vectors)) as counters:
+            first = build.mul(counters[batch], BATCH)
+            last = build.add(first, BATCH)
+            if vectors % BATCH:
+                last = builder.let("stop", build.apply(P.MIN, last, build.index(vectors)))
+            with builder.loop("b", first, last) as b:
+                number = build.add(build.mul(counters[row], blocks), build.mul(b, lanes))
+                parts = self._values(build.ramp(number, 1, lanes))
+                place = build.mul(b, wide)
+                base = build.mul(counters[row], count)
+                if lanes == 1:
+                    _scalars(builder, self.out, parts, base, place, count)
+                    return
+                value = builder.let("bits", _interleaved(parts))
+                at = build.ramp(build.add(base, place), 1, wide)
+                if full == vectors:
+                    builder.store(self.out, at, value)
+                    return
+                inside = builder.let("inside", build.apply(P.LT, b, build.index(full)))
+                with builder.when(inside):
+                    builder.store(self.out, at, value)
+                with builder.when(build.apply(P.XOR, inside, Const(True, DType.BOOL))):
+                    within = build.apply(P.LT, build.ramp(place, 1, wide), build.index(count))
+                    builder.store(self.out, at, value, within)
+
+    def _planes(self) -> None:
+        """Neighbours are `inner` elements apart: vectors along the inner axes, an element of each block a plane."""
+        builder, layout = self.builder, self.layout
+        lanes = lanes_for(self.target, [DType.U32], layout.inner)
+        step = Run(layout.outer * layout.steps, ())
+        with outer(builder, self.target, [step], ROUNDS * layout.inner) as counters:
+            s = counters[step]
+            plane = builder.let("plane", build.div(s, layout.steps))
+            p = builder.let("step", build.mod(s, layout.steps))
+
+            def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                for base in bases:
+                    k = build.ramp(base, 1, wide)
+                    parts = self._values(build.add(build.mul(s, layout.inner), k))
+                    for number, part in enumerate(parts):
+                        along = build.add(build.mul(p, layout.each), number)
+                        at = build.add(build.mul(build.add(build.mul(plane, layout.count), along), layout.inner), k)
+                        if layout.count % layout.each and number:
+                            with builder.when(build.apply(P.LT, along, build.index(layout.count))):
+                                builder.store(self.out, at, part, mask)
+                        else:
+                            builder.store(self.out, at, part, mask)
+
+            strips(builder, self.target, 0, layout.inner, lanes, 1, strip)
+
+
+def _scalars(builder: Builder, out: Buffer, parts: Sequence[Expr], base: Expr, place: Expr, count: int) -> None:
+    """One block's elements, without those past the end of the row."""
+    for k, part in enumerate(parts):
+        along = build.add(place, k)
+        if count % len(parts) == 0:
+            builder.store(out, build.add(base, along), part)
+        else:
+            with builder.when(build.apply(P.LT, along, build.index(count))):
+                builder.store(out, build.add(base, along), part)
 
 
 def _joined(low: Expr, high: Expr) -> Expr:
