@@ -8,11 +8,12 @@ from xlac.passes.pattern import Rule
 from xlac.passes.rewriter import rewrite
 from xlac.passes.rules.constants import CONSTANTS
 from xlac.passes.rules.motion import MOTION
+from xlac.passes.rules.parts import PARTS
 from xlac.passes.rules.reductions import REDUCTIONS
 from xlac.passes.rules.views import VIEWS
 from xlac.passes.trace import Trace
 
-RULES: tuple[Rule, ...] = (*CONSTANTS, *VIEWS, *REDUCTIONS, *MOTION)
+RULES: tuple[Rule, ...] = (*CONSTANTS, *VIEWS, *PARTS, *REDUCTIONS, *MOTION)
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:

@@ -17,16 +17,9 @@ from xlac.ops.scalar import Add, Cast, Exp, Mul
 from xlac.ops.view import Broadcast, Reshape, Slice, Transpose
 from xlac.passes.pattern import Parameter, Site, constant, rule
 from xlac.passes.rules.constants import POINTWISE, is_pointwise
+from xlac.passes.rules.parts import cut
 from xlac.passes.rules.reductions import reduce
-from xlac.passes.rules.views import (
-    broadcast,
-    cut,
-    groups,
-    reshape,
-    reshaped_broadcast,
-    transpose,
-    units_added,
-)
+from xlac.passes.rules.views import broadcast, groups, reshape, reshaped_broadcast, transpose, units_added
 from xlac_sdk.dtypes import DType
 
 
