@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -25,6 +26,7 @@ from xlac_sdk.source import SourceError
 from xlac_sdk.target import Target
 
 TARGET = Target("generic")
+SPECS = Path(__file__).parents[2] / "specs"
 
 
 def agrees(case: Case, precision: str = "default") -> Graph:
@@ -72,6 +74,17 @@ def test_fast_precision_stays_near(seed: int) -> None:
         limit = 0.2 if halves else 1e-4
         scale = 1 + float(np.abs(array.astype(np.float64)).max(initial=0))
         assert np.allclose(array.astype(np.float64), after[name].astype(np.float64), rtol=limit, atol=limit * scale)
+
+
+@pytest.mark.parametrize("spec", sorted(SPECS.glob("*.yaml")), ids=lambda p: p.stem)
+def test_shipped_specs_settle(spec: Path) -> None:
+    from xlac.compiler import load, specialized
+
+    model, trace = specialized(load(spec)), Trace()
+    weights = Weights(model.weights)
+    graph = optimize(model.graph, TARGET, weights=weights, precision=model.precision, trace=trace, checked=True)
+    assert not trace.gave_up
+    assert optimize(graph, TARGET, weights=weights, precision=model.precision) is graph
 
 
 def chain(length: int) -> Graph:
