@@ -31,7 +31,7 @@ CASES = {
     "x > 0 and not z < 0": lambda x, z, i: (x > 0) & ~(z < 0),
     "x > 0 or z > 0": lambda x, z, i: (x > 0) | (z > 0),
     "-1 < x < 1": lambda x, z, i: (x > -1) & (x < 1),
-    "x != x": lambda x, z, i: x != x,
+    "x != z": lambda x, z, i: x != z,
     "i << 2": lambda x, z, i: i << 2,
     "i % 3": lambda x, z, i: np.fmod(i, 3),
     "f32(i) * 0.5": lambda x, z, i: i.astype(np.float32) * np.float32(0.5),

@@ -7,13 +7,14 @@ from typing import Any
 
 from xlac.ir.graph import Node
 from xlac.spec import arithmetic, schema
-from xlac.spec.context import Context, NodeSpans
+from xlac.spec.context import Context
 from xlac.spec.document import Entry
 from xlac.spec.entries import elaborate, entries_at, otherwise, whole
 from xlac.spec.evaluate import as_node, expression
 from xlac.spec.operations import same
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.scope import Bundle, Copies, Scope, Value
+from xlac.spec.spans import NodeSpans
 from xlac_sdk.source import Origin
 
 MAX_DEPTH = 40  # of blocks inside blocks

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from xlac.ir.dims import UNBOUNDED, bounds, symbols
 from xlac.ir.graph import Node
-from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.spec import schema
 from xlac.spec.document import Entry
-from xlac.spec.report import Fault, Place, Report
+from xlac.spec.report import Fault, Report
 from xlac.spec.scope import Frame, Scope
 from xlac_sdk.source import Origin, Span
 
@@ -77,47 +75,3 @@ def most_elements(type: Type) -> int:
     if isinstance(size, int):
         return size
     return bounds(size)[1] if all(s.max < UNBOUNDED for s in symbols(size)) else 0
-
-
-def shape_fault(error: ShapeError, what: str, spans: Any) -> Fault:
-    """A ShapeError at the operand or attribute that it is about."""
-    span = spans.whole()
-    if error.operand is not None:
-        span = spans.operand(error.operand)
-    elif error.attribute:
-        span = spans.attribute(error.attribute)
-    message = str(error) if str(error).startswith(f"{what} ") else f"{what}: {str(error).removeprefix(f'{what}: ')}"
-    return Fault("XL2009", message, span, error.hint)
-
-
-@dataclass(frozen=True)
-class NodeSpans:
-    """Where the parts of a node `{op: …, in: …}` are."""
-
-    place: Place
-    spec: schema.OpNode | schema.BlockNode
-
-    def whole(self) -> Span:
-        return self.place.key
-
-    def name(self) -> Span:
-        return self.place.at("op" if isinstance(self.spec, schema.OpNode) else "block").span
-
-    def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:
-        at = self.place.at(name, *path)
-        if at.source.find(at.path[: len(self.place.path) + 1])[1] != at.path[: len(self.place.path) + 1]:
-            return self.place.key
-        return at.span
-
-    def attribute_key(self, name: str) -> Span:
-        return self.place.at(name).key
-
-    def operand(self, number: int) -> Span:
-        inputs = self.spec.inputs
-        if isinstance(inputs, list) and number < len(inputs):
-            return self.place.at("in", number).span
-        if isinstance(inputs, dict) and number < len(inputs):
-            return self.place.at("in", list(inputs)[number]).span
-        return self.place.at("in").span
-
-

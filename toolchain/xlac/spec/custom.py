@@ -12,13 +12,14 @@ from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.spec import arithmetic, schema
 from xlac.spec.arithmetic import Constants, type_parts
-from xlac.spec.context import Context, NodeSpans
+from xlac.spec.context import Context
 from xlac.spec.document import Entry
 from xlac.spec.entries import elaborate, entries_at, inputs
-from xlac.spec.evaluate import CallSpans, Evaluator, as_node
+from xlac.spec.evaluate import Evaluator, as_node
 from xlac.spec.operations import Operand
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.scope import Bundle, Frame, Scope, Value
+from xlac.spec.spans import CallSpans, NodeSpans
 from xlac_sdk.source import Origin
 
 if TYPE_CHECKING:

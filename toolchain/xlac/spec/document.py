@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 from xlac.spec import schema
 from xlac.spec.report import Place, Report, nearest
 from xlac.spec.schema import shown
-from xlac.spec.yaml import Path_, Source, read
+from xlac.spec.tree import Path_, Source
+from xlac.spec.yaml import read
 from xlac_sdk.source import SourceError, Span
 
 MAX_FILES = 100

@@ -8,13 +8,14 @@ from typing import Any
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
 from xlac.spec import arithmetic, attributes, schema
-from xlac.spec.context import Context, NodeSpans
+from xlac.spec.context import Context
 from xlac.spec.document import BROKEN, Entry
 from xlac.spec.evaluate import as_node, expression
 from xlac.spec.operations import LITERALS, Operand, apply, fields, find, operand_names
 from xlac.spec.references import reads, split_names
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.scope import Bundle, Copies, Scope, Value, in_order
+from xlac.spec.spans import NodeSpans
 from xlac_sdk.source import Origin
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xlac.ir.dims import Sym
@@ -18,6 +17,7 @@ from xlac.spec.expression import Parsed, braced, dotted
 from xlac.spec.operations import Operand, apply, find, operand_names
 from xlac.spec.report import Fault, Place, nearest
 from xlac.spec.scope import Bundle, Copies, Scope, Value, tensor
+from xlac.spec.spans import CallSpans
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin, Span
 
@@ -29,38 +29,6 @@ _OPERATORS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 FILLS = {"zeros": 0, "ones": 1, "full": None}
-
-
-@dataclass(frozen=True)
-class CallSpans:
-    """Where the parts of a call in an expression are."""
-
-    place: Place
-    expression: Parsed
-    node: ast.expr
-    operands: Sequence[ast.expr] = ()
-    attributes: dict[str, ast.expr] | None = None
-
-    def _span(self, node: ast.AST) -> Span:
-        return self.place.inside(*self.expression.place(node))
-
-    def whole(self) -> Span:
-        return self._span(self.node)
-
-    def name(self) -> Span:
-        return self._span(self.node.func if isinstance(self.node, ast.Call) else self.node)
-
-    def operand(self, number: int) -> Span:
-        return self._span(self.operands[number]) if number < len(self.operands) else self.whole()
-
-    def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:
-        found = (self.attributes or {}).get(name)
-        for key in path:
-            if isinstance(found, ast.List | ast.Tuple) and isinstance(key, int) and key < len(found.elts):
-                found = found.elts[key]
-        return self._span(found) if found is not None else self.whole()
-
-    attribute_key = attribute
 
 
 class Evaluator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,13 +10,13 @@ import numpy as np
 from xlac.ir.dims import UNBOUNDED, Sym, Symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op
-from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.control import Call, Cond, Pick, Scan, While
 from xlac.ops.leaf import Const, Param
 from xlac.ops.scalar import Cast
 from xlac.ops.view import Slice
 from xlac.spec import attributes
+from xlac.spec.text import flow, scalar, type_text
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -333,39 +332,3 @@ def _bounds(symbol: Symbol) -> str:
     if symbol.multiple_of == 1:
         del found["multiple_of"]
     return flow(found)
-
-
-def type_text(type: Type) -> str:
-    """A type as a spec writes it."""
-    return str(type)
-
-
-_PLAIN = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.~/")
-
-
-def scalar(text: str) -> str:
-    """Text in YAML, quoted where it must be."""
-    if text and text[0].isalpha() and set(text) <= _PLAIN and text.lower() not in ("null", "true", "false", "y", "n", "yes", "no", "on", "off"):
-        return text
-    if ", " in text and all(scalar(part) == part for part in text.split(", ")):
-        return text
-    return json.dumps(text, ensure_ascii=False)
-
-
-def flow(value: Any) -> str:
-    """A value in YAML's flow style."""
-    match value:
-        case dict():
-            return "{" + ", ".join(f"{scalar(str(k))}: {flow(v)}" for k, v in value.items()) + "}"
-        case list():
-            return "[" + ", ".join(map(flow, value)) + "]"
-        case str():
-            return scalar(value) if ", " not in value else json.dumps(value, ensure_ascii=False)
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case float():
-            text = repr(value)
-            return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(text, text)
-    return str(value)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from xlac.spec import schema
-from xlac.spec.yaml import Source, compose
+from xlac.spec.tree import Source
+from xlac.spec.yaml import compose
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
 NEVER = 1 << 20  # columns at which a line is broken: a flow mapping that the user wrote on one line stays there

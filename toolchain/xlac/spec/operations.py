@@ -9,9 +9,10 @@ from xlac.ir.graph import Node
 from xlac.ir.op import OPS, Op, ShapeError, arity
 from xlac.ir.types import Type
 from xlac.spec import attributes
-from xlac.spec.context import Context, shape_fault
+from xlac.spec.context import Context
 from xlac.spec.report import Fault, Poisoned, nearest
 from xlac.spec.scope import Bundle, Scope, Value
+from xlac.spec.spans import shape_fault
 from xlac_sdk.source import Origin, Span
 
 Operand = Node | int | float | bool

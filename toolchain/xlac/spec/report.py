@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from xlac.spec.yaml import Path_, Source
+from xlac.spec.tree import Path_, Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
 
