@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pytest
 
+from xlac.ir.dims import symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
@@ -413,3 +414,13 @@ def test_empty_tensors_pass_through(dims: tuple[int, int]) -> None:
     after = optimize(g, Target("t"), weights={}, checked=True)
     given = {"x": np.zeros(dims, np.float32)}
     assert np.array_equal(interpret(g, given)["y0"], interpret(after, given)["y0"])
+
+
+def test_symbolic_sizes_pass_through() -> None:
+    batch = symbol("batch", 1, 64, 8)
+    a = build.param("x", F32, (batch, 4, 6))
+    value = build.add(build.dot(a, weight("w", 5, 6), ((2,), (1,))), build.spread(weight("b", 5), (batch, 4, 5), (2,)))
+    value = build.transpose(softmax_of(build.mul(build.transpose(value, (0, 2, 1)), 1.0)), (0, 2, 1))
+    value = build.reshape(build.reduce(value, "max", 2), (batch * 4,))
+    after = optimize(graph(build.cut(value, 0, 0, batch)), Target("t"), weights=Untouched(), checked=True)
+    assert after.outputs["y0"].shape == (batch,)

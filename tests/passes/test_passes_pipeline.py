@@ -132,7 +132,7 @@ def test_work_grows_linearly(tried: list[int]) -> None:
 
 
 def test_twenty_thousand_nodes() -> None:
-    graph = chain(6000)
+    graph = chain(4600)
     assert len(list(graph.nodes())) > 20_000
     assert optimize(graph, TARGET, weights={"w": np.zeros((4, 4), np.float32)}) is not graph
 
