@@ -79,3 +79,22 @@ def test_shapes_of_threefry(shape: tuple[int, ...], dtype: DType) -> None:
 
 def test_threads_share_planes() -> None:
     check(RngBits(algorithm="threefry", shape=(64, 333), dtype=U32), [Type(U64, (2,))], targets=(MASKED,))
+
+
+# the state after, the first two and the last two elements, as XLA's CPU compiler computes them (JAX 0.10.2)
+XLA = [
+    ("threefry", (4, 3), U32, [1311768467463790321, 3], [2456761482, 1423087738], [659996909, 537262323]),
+    ("threefry", (3, 5), DType.U16, [1311768467463790321, 6], [13450, 2976], [55268, 51433]),
+    ("threefry", (7,), U64, [1311768467463790321, 4], [3132266325115614346, 2382203040918837370], [2307524109256724045, 15518765593474287927]),
+    ("philox", (4, 3), U32, [1311768467463790321, 0, 78], [4179464679, 2904011107], [3409372535, 3152359187]),
+    ("philox", (7,), U64, [1311768467463790321, 1, 78], [12472632735965221351, 275553959538975754], [13539279616819520887, 4954822838776083839]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", XLA, ids=lambda c: f"{c[0]} {c[1]} {c[2]}")
+def test_bits_are_those_of_xla(case: tuple[str, tuple[int, ...], DType, list[int], list[int], list[int]]) -> None:
+    algorithm, shape, dtype, state, first, last = case
+    given = np.array([0x123456789ABCDEF1, 2**64 - 3, 77][: len(state)], np.uint64)
+    after, bits = RngBits(algorithm=algorithm, shape=shape, dtype=dtype).evaluate(given)
+    assert after.tolist() == state
+    assert bits.ravel()[:2].tolist() == first and bits.ravel()[-2:].tolist() == last
