@@ -45,7 +45,7 @@ from xlac_sdk.kernel import (
     children,
 )  # fmt: skip
 from xlac_sdk.math import EXPANSIONS, halves, integers
-from xlac_sdk.math.writer import Value, Writer
+from xlac_sdk.math.writer import Writer
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.sharing import operands
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -233,35 +233,26 @@ class _Legalizer:
 
     def _half(self, expr: Apply, new: tuple[Expr, ...]) -> Expr:
         """Halves as bits: moved as they are, widened to f32 to be computed with."""
-        w, primitive = self._writer, expr.primitive
-        if primitive is P.SELECT or primitive is P.BITCAST:
-            if primitive is P.SELECT or expr.dtype is DType.U16:
-                return new[0] if primitive is P.BITCAST else replace(expr, operands=new, dtype=self._held(expr.dtype))
-            return replace(expr, operands=new, dtype=self._held(expr.dtype) if expr.dtype in self._missing else expr.dtype)
-        wide = [
-            halves.widen(w, w.value(n), o.dtype) if o.dtype in self._missing else w.value(n)
-            for n, o in zip(new, expr.operands, strict=True)
-        ]
-        for value, operand in zip(wide, expr.operands, strict=True):
-            if operand.dtype in self._missing:
-                self._held(operand.dtype)
-            assert value.dtype not in self._missing
+        w, primitive, held = self._writer, expr.primitive, self._held(expr.dtype)
+        if primitive is P.SELECT:
+            return replace(expr, operands=new, dtype=held)
+        if primitive is P.BITCAST:
+            return new[0] if held is new[0].dtype else replace(expr, operands=new, dtype=held)
+        wide = []
+        for value, operand in zip(new, expr.operands, strict=True):
+            self._held(operand.dtype)  # refuses what cannot be held
+            missing = operand.dtype in self._missing
+            wide.append(halves.widen(w, w.value(value), operand.dtype) if missing else w.value(value))
+        result = wide[0] if primitive is P.CAST else w.apply(primitive, *wide)
+        if expr.dtype in self._missing:
+            return halves.narrow(w, result if result.dtype.is_float else result.cast(DType.F32), expr.dtype).expr
         if primitive is not P.CAST:
-            result = w.apply(primitive, *wide)
-        elif expr.dtype not in self._missing:
-            (result,) = wide
-            if expr.dtype is DType.BOOL:
-                return result.ne(0.0).expr
-            if P.CAST in self.target.guards and expr.dtype.is_integer:
-                return integers.from_float(w, result, expr.dtype).expr
-            return result.cast(expr.dtype).expr
-        else:
-            (result,) = wide
-        if expr.dtype not in self._missing:
             return result.expr
-        self._held(expr.dtype)
-        source = result if result.dtype.is_float else result.cast(DType.F32)
-        return halves.narrow(w, source, expr.dtype).expr
+        if expr.dtype is DType.BOOL:
+            return result.ne(0.0).expr
+        if P.CAST in self.target.guards and expr.dtype.is_integer:
+            return integers.from_float(w, result, expr.dtype).expr
+        return result.cast(expr.dtype).expr
 
     def _held(self, dtype: DType) -> DType:
         """What a type is held as."""
@@ -331,5 +322,3 @@ def _unsupported(target: Target, what: str) -> UnsupportedError:
     hint = "another target, or a cast to another type"
     return UnsupportedError(Diagnostic("XL5010", f"target '{target.name}' has no {what}, and it cannot be expanded", hint=hint))
 
-
-__all__ = ["Value", "legalize"]
