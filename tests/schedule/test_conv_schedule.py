@@ -14,7 +14,7 @@ from xlac.schedule.group import Kind
 from xlac_sdk.dtypes import DType
 
 F32 = DType.F32
-FEW = [TARGETS[name] for name in ("avx512", "sse", "size")]
+FEW = [TARGETS[name] for name in ("avx512", "sse")]
 
 
 def conv(
@@ -99,6 +99,6 @@ def test_only_windows_that_leave_the_input_copy_it():
     assert kernels["same"] == kernels["depthwise"] == 2
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["same", "strided", "stem", "pointwise", "grouped", "depthwise strided", "half"])
 def test_on_this_machine(name):
     agree(group(Kind.CONV, CASES[name]), cpu(threads=2))

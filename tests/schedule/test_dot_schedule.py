@@ -119,6 +119,16 @@ def test_computed_operands_are_stored_first():
         agree(group(Kind.DOT, hero), target)
 
 
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
+def test_halves_that_are_read_often_are_converted_once(dtype):
+    hero = matmul(9, 130, 20, "weight", dtype=dtype)
+    for made in (group(Kind.DOT, hero), group(Kind.DOT, hero, build.maximum(hero, 0.0))):
+        for target in (TARGETS["avx512"], TARGETS["scalar"], TARGETS["size"]):
+            launches = table.schedule(made, target, "kernel").launches
+            assert len(launches) == (1 if target.size else 2)
+            agree(made, target)
+
+
 def test_a_constant_operand_is_packed_and_small_code_does_not_copy():
     made = group(Kind.DOT, matmul(64, 100, 50, "weight"))
     for name, packed in (("avx512", True), ("size", False)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ops.contraction import Dot
@@ -9,9 +11,11 @@ from xlac.schedule import contract, epilogue, operands
 from xlac.schedule.arrange import Run, arranged, runs
 from xlac.schedule.contraction import Axis, Contraction, Source
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.group import Group, Launching, Scheduled
+from xlac.schedule.group import Group, Launching, Scheduled, Scratch
 from xlac.schedule.operands import View
 from xlac_sdk.target import Target
+
+WIDE = 128  # columns from which halves on the left are converted to f32 before the product
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
@@ -23,6 +27,11 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     launches: list[Launching] = []
     views: list[View] = []
     for side, node in zip(("left", "right"), hero.inputs, strict=True):
+        if side == "left" and _widened(hero, target):
+            wide, made = operands.widen(node, group, target, f"{name}_left")
+            launches += made
+            views.append(wide)
+            continue
         found = operands.resolve(node, group)
         if found is None and side == "right":
             found = operands.folded(node, group)
@@ -34,6 +43,15 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     launches += contract.launches(group, target, name, c, after, views[1])
     used = {v.value for v in views if isinstance(v.value, Node)}
     return Scheduled(tuple(launches), epilogue.in_place(after, used))
+
+
+def _widened(hero: Node, target: Target) -> bool:
+    """True when halves on the left are read so often that they are better converted once, in a copy."""
+    (left, right), op = hero.inputs, hero.op
+    assert isinstance(op, Dot)
+    rows, columns = op.free(left.type.rank, right.type.rank)
+    many = prod(static(left.shape)[a] for a in rows) >= 8 and prod(static(right.shape)[a] for a in columns) >= WIDE
+    return left.type.dtype.is_half and many and not target.size
 
 
 def canonical(hero: Node, after: Epilogue, left: View, right: View) -> Contraction:
@@ -53,7 +71,7 @@ def canonical(hero: Node, after: Epilogue, left: View, right: View) -> Contracti
     summed = [
         Axis(sizes[a], left.strides[a], right.strides[b]) for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)
     ]
-    dtypes = hero.inputs[0].type.dtype, hero.inputs[1].type.dtype
+    dtypes = left.value.dtype if isinstance(left.value, Scratch) else hero.inputs[0].type.dtype, hero.inputs[1].type.dtype
     return arranged(
         hero, after, [*around, *across], rows, columns, summed,
         Source(left.value, dtypes[0], left.offset), Source(right.value, dtypes[1], right.offset),
