@@ -219,7 +219,8 @@ outputs: {p: l.p.last, q: l.q.last}
     np.testing.assert_allclose(out["q"], a, rtol=1e-5)
 
 
-def test_blocks_multiply_only_so_far(tmp_path: Path) -> None:
+def test_blocks_multiply_only_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xlac.spec.context.MAX_NODES", 2000)
     blocks = "".join(f"  b{i}: {{inputs: [v], graph: {{w: {{block: b{i + 1}, in: v, repeat: 100}}}}, outputs: [w]}}\n" for i in range(5))
     text = f"inputs: {{x: 'f32[2]'}}\nblocks:\n{blocks}  b5: {{inputs: [v], graph: {{w: relu(v)}}, outputs: [w]}}\ngraph: {{y: {{block: b0, in: x}}}}\noutputs: [y]\n"
     assert "XL4018" in codes(tmp_path, text)

@@ -163,6 +163,9 @@ XL2017 Arithmetic that has no result
 Inside ${…} there are numbers, parameters, dims, + - * / // % **, comparisons, and/or/not, a if c else b, and min,
 max, abs, int, float, round, ceil, floor, sqrt, log, exp, len.
 
+XL2032 A traced function without a result
+A function under xlac.jit must return a tensor, or a nest of tuples, lists and dicts of tensors.
+
 XL3001 A file that cannot be read or written
 Paths in a spec are relative to the spec's own folder.
 

@@ -15,7 +15,7 @@ from xlac.spec.report import Fault, Report
 from xlac.spec.scope import Frame, Scope
 from xlac_sdk.source import Origin, Span
 
-MAX_NODES = 500_000
+MAX_NODES = 200_000
 MAX_ELEMENTS = 2**63 - 1
 
 
