@@ -96,8 +96,23 @@ def write(
             value = w.op(f"insertelement <1 x {scalar}> poison, {scalar} {value}, i64 0")
             mask = w.op(f"insertelement <1 x i1> poison, i1 {mask}, i64 0")
         kind, flags = vector_of(scalar, lanes), vector_of("i1", lanes)
+        if dtype.nbytes < 4:
+            mask = _opaque(w, mask, lanes)
         name = w.declare("void", f"llvm.masked.store.v{lanes}{suffix(scalar)}.p0", kind, "ptr", flags)
         w.do(f"call void @{name}({kind} {value}, ptr align {place.align} {place.pointer}, {flags} {mask})")
+
+
+def _opaque(w: Writer, mask: str, lanes: int) -> str:
+    """The same mask, which LLVM cannot tell is constant.
+
+    LLVM 22 turns a masked store of a single lane of a truncated vector into a store of the untruncated lane,
+    four bytes where two or one are meant.
+    """
+    word = max(32, lanes)
+    bits = w.op(f'call i{word} asm "", "=r,0"(i{word} -1)')
+    narrow = bits if lanes == word else w.op(f"trunc i{word} {bits} to i{lanes}")
+    ones = w.op(f"bitcast i{lanes} {narrow} to <{lanes} x i1>")
+    return w.op(f"and <{lanes} x i1> {mask}, {ones}")
 
 
 def combine(

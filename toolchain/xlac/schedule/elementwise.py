@@ -164,8 +164,8 @@ def _in_place(dry: Elements, survey: Survey) -> list[tuple[Node, Node]]:
     for node in dry.group.inputs:
         read = [] if is_immediate(node) else survey.exact(dry.parameter(node))
         for output in dry.group.outputs:
-            (written, *_) = survey.exact(dry.parameter(output))
-            same = all(a.strides == written.strides and a.offset == written.offset and not a.opaque for a in read)
-            if read and same and node.type == output.type:
+            written = survey.exact(dry.parameter(output))  # nothing, where an axis has no extent
+            same = all(a.strides == w.strides and a.offset == w.offset and not a.opaque for a in read for w in written[:1])
+            if read and written and same and node.type == output.type:
                 found.append((output, node))
     return found
