@@ -29,6 +29,8 @@ class DType(Enum):
     U64 = "u64"
     BOOL = "bool"
 
+    __hash__ = object.__hash__  # Enum's is written in Python, and kernels are full of these
+
     def __repr__(self) -> str:
         return self.value
 

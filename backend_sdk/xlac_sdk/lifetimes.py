@@ -7,7 +7,9 @@ outlives one turn: it was used before the loop, a turn reads it first, or each t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from xlac_sdk.interpret import extent
 from xlac_sdk.kernel import Access
@@ -49,6 +51,10 @@ def _placed(program: Program, slot: Slot) -> None:
         raise VerifyError(f"constant '{slot.symbol}' has no data")
 
 
+def _offset(slot: Slot) -> int:
+    return slot.offset
+
+
 def _bytes(slot: Slot) -> str:
     return f"bytes {slot.offset} to {slot.offset + slot.nbytes}"
 
@@ -69,16 +75,23 @@ class _Steps:
     def run(self) -> None:
         self.steps(self.program.steps)
         live = [s for s in self.lives if s.role is Role.TEMPORARY and s.nbytes]
-        live.sort(key=lambda s: s.offset)
+        live.sort(key=lambda s: self.lives[s].first)
+        held: list[Slot] = []  # alive at once and apart from one another, by offset
+        ends: list[tuple[int, int, Slot]] = []  # when each of them dies, soonest first
         for number, one in enumerate(live):
-            for other in live[number + 1 :]:
-                if other.offset >= one.offset + one.nbytes:
-                    break
-                self.apart(one, other)
+            while ends and ends[0][0] < self.lives[one].first:
+                gone = heappop(ends)[2]
+                del held[bisect_left(held, gone.offset, key=_offset)]
+            at = bisect_left(held, one.offset, key=_offset)
+            for other in held[max(0, at - 1) : at + 1]:  # what ends before a neighbour begins is farther away
+                self.apart(other, one)
+            held.insert(at, one)
+            heappush(ends, (self.lives[one].last, number, one))
 
     def apart(self, one: Slot, other: Slot) -> None:
-        a, b = self.lives[one], self.lives[other]
-        if a.first <= b.last and b.first <= a.last:
+        """Checks two temporaries that are alive at the same step."""
+        if one.offset < other.offset + other.nbytes and other.offset < one.offset + one.nbytes:
+            a, b = self.lives[one], self.lives[other]
             raise VerifyError(
                 f"slots '{one.symbol}' ({_bytes(one)}, live from step {a.first} to {a.last}) and '{other.symbol}' "
                 f"({_bytes(other)}, live from step {b.first} to {b.last}) share memory while both are live"

@@ -68,6 +68,8 @@ class Primitive(Enum):
     POPCNT = "popcnt"
     CLZ = "clz"
 
+    __hash__ = object.__hash__  # Enum's is written in Python, and kernels are full of these
+
     def __repr__(self) -> str:
         return self.value
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from xlac.collection import paused
 from xlac.compiler import Lowered
 from xlac_sdk.backend import Backend
 from xlac_sdk.program import Program, Role, Slot
@@ -32,7 +33,8 @@ def write(lowered: Lowered, backend: Backend, folder: Path) -> list[Path]:
     """
     program = lowered.program
     with replacing(folder) as made:
-        sources = backend.emit(program, lowered.target)
+        with paused():
+            sources = backend.emit(program, lowered.target)
         artifact = "" if backend.text_only else backend.build(sources, made).relative_to(made).as_posix()
         for name, text in sources.items():
             if not (made / name).exists():

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from xlac.collection import paused
 from xlac.compiled import Compiled
 from xlac.memory.plan import plan
 from xlac.model import Model
@@ -92,20 +93,22 @@ def lower(
     Without `fuse` every node gets a kernel of its own: what fused programs are compared with.
     """
     weights = Weights.over(model.weights)
-    graph = optimize(
-        model.graph, target, weights=weights, precision=model.precision, observers=observers, trace=trace,
-        until=until, start=start,
-    )  # fmt: skip
-    groups = partition(captured(graph), target, fuse=fuse)
-    schedules = Schedules(target)
-    program = plan(groups, schedules, weights, model.state)
+    with paused():
+        graph = optimize(
+            model.graph, target, weights=weights, precision=model.precision, observers=observers, trace=trace,
+            until=until, start=start,
+        )  # fmt: skip
+        groups = partition(captured(graph), target, fuse=fuse)
+        schedules = Schedules(target)
+        program = plan(groups, schedules, weights, model.state)
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program)
 
 
 def executable(lowered: Lowered, backend: Backend, folder: Path | None = None) -> Compiled:
     """Program to something that runs: emit, build, load. A temporary folder is used unless one is given."""
     program, target = lowered.program, lowered.target
-    sources = backend.emit(program, target)
+    with paused():
+        sources = backend.emit(program, target)
     if folder is not None:
         return Compiled(program, target, backend.load(backend.build(sources, folder), program, target))
     with tempfile.TemporaryDirectory(prefix="xlac-") as made:

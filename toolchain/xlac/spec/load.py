@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from xlac.collection import paused
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
@@ -34,15 +34,8 @@ def load(
     Raises SourceError with everything that is wrong, and UnsupportedError for a spec that trains unless `training`
     says that its section is only to be checked.
     """
-    collecting = gc.isenabled()
-    gc.disable()  # everything made here is kept: looking for garbage in it takes a third of the time
-    try:
+    with paused():
         model, merged = _load(Path(path), params or {}, dims or {}, allow_outside, weights)
-    finally:
-        if collecting:
-            gc.enable()
-
-
     if merged.train is not None and not training:
         raise UnsupportedError(Diagnostic(
             "XL5030", "training cannot be built yet; its section was checked and is right", merged.train.place.key,

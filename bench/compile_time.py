@@ -1,0 +1,268 @@
+"""Compile time by stage, in seconds of CPU: `python bench/compile_time.py [--sizes 1000,2000] [--kinds chain] [--json FILE]`.
+
+Generated specs of many nodes show that every stage grows linearly; the specs of this repository and the command's
+verbs, each in a process of its own, show what a user waits for. CPU time, not wall time: other work on the machine
+counts for little. Every (kind, size) runs in a fresh process, so that nothing one left behind helps the next.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+SIZES = (1000, 2000, 5000, 10_000, 20_000)
+HEAD = "xlac: 1\nmodel: {kind}_{count}\nweights: {{init: {{seed: 0}}}}\ninputs: {{x: '{type}'}}\ngraph:\n"
+
+
+def chain(count: int) -> Iterator[str]:
+    """Pointwise operations, each on what the one before found."""
+    forms = ("relu({0})", "tanh({0})", "mul({0}, x)", "add({0}, 0.5)", "sigmoid({0})")
+    for i in range(count):
+        yield f"n{i}: " + forms[i % len(forms)].format(f"n{i - 1}" if i else "x")
+
+
+def fan(count: int) -> Iterator[str]:
+    """Small layers that read one input, of eight widths; their means are added up as a tree."""
+    layers = count // 4
+    for i in range(layers):
+        yield f"d{i}: {{op: linear, in: x, units: {8 + i % 8}}}"
+        yield f"r{i}: relu(d{i})"
+        yield f"m{i}: mean(r{i}, axis=-1)"
+    open_, made = [f"m{i}" for i in range(layers)], 0
+    while len(open_) > 1:
+        yield f"t{made}: add({open_[0]}, {open_[1]})"
+        open_ = [*open_[2:], f"t{made}"] if len(open_) < 64 else open_[2:] + [f"t{made}"]
+        made += 1
+
+
+def resnet(count: int) -> Iterator[str]:
+    """Residual blocks of a small convolution, batch norm and relu."""
+    before = "x"
+    for i in range(count // 4):
+        yield f"c{i}: {{op: conv2d, in: {before}, filters: 8, kernel: 3, pad: 1, bias: false}}"
+        yield f"b{i}: {{op: batch_norm, in: c{i}}}"
+        yield f"s{i}: add(b{i}, {before})"
+        yield f"n{i}: relu(s{i})"
+        before = f"n{i}"
+
+
+def softmax(count: int) -> Iterator[str]:
+    """Softmax of rows that a product scales, one after another."""
+    before = "x"
+    for i in range(count // 2):
+        yield f"p{i}: mul({before}, x)"
+        yield f"n{i}: softmax(p{i}, axis=-1)"
+        before = f"n{i}"
+
+
+def residual(count: int) -> Iterator[str]:
+    """Transformer-like blocks without attention: layer norm, two layers with gelu between, and a sum."""
+    before = "x"
+    for i in range(count // 5):
+        yield f"l{i}: {{op: layer_norm, in: {before}}}"
+        yield f"a{i}: {{op: linear, in: l{i}, units: 32}}"
+        yield f"g{i}: gelu(a{i})"
+        yield f"b{i}: {{op: linear, in: g{i}, units: 16}}"
+        yield f"n{i}: add(b{i}, {before})"
+        before = f"n{i}"
+
+
+KINDS: dict[str, tuple[Callable[[int], Iterator[str]], str]] = {
+    "chain": (chain, "f32[16, 64]"),
+    "fan": (fan, "f32[4, 16]"),
+    "resnet": (resnet, "f32[1, 8, 8, 8]"),
+    "softmax": (softmax, "f32[8, 32]"),
+    "residual": (residual, "f32[4, 16]"),
+}
+
+
+def spec(kind: str, count: int) -> str:
+    """The text of a spec with about `count` nodes; the last is its output."""
+    lines, type = KINDS[kind][0](count), KINDS[kind][1]
+    body = [f"  {line}" for line in lines]
+    last = body[-1].strip().partition(":")[0]
+    return "\n".join([HEAD.format(kind=kind, count=count, type=type).rstrip("\n"), *body, f"outputs: [{last}]\n"])
+
+
+# ---- stages ------------------------------------------------------------------------------------
+
+
+class Stages:
+    """Seconds of CPU by the name of the stage that spent them."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.last = time.process_time()
+
+    def mark(self, name: str) -> None:
+        now = time.process_time()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self.last
+        self.last = now
+
+
+def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
+    """Compiles a spec in this process and says what each stage cost."""
+    stages = Stages()
+    from xlac.compiler import load, specialized
+    from xlac.memory.plan import plan
+    from xlac.passes.capture import captured
+    from xlac.passes.pipeline import optimize
+    from xlac.passes.weights import Weights
+    from xlac.schedule.fusion import partition
+    from xlac.schedule.share import Schedules
+    from xlac_sdk.registry import find
+    from xlac_sdk.target import Request
+
+    backend = find(target)
+    facts = backend.target(Request())
+    stages.mark("import")
+    model = specialized(load(path))
+    stages.mark("load")
+    weights = Weights.over(model.weights)
+    graph = optimize(
+        model.graph, facts, weights=weights, precision=model.precision,
+        observers=[lambda name, before, after, seconds: stages.mark(f"pass {name}")],
+    )  # fmt: skip
+    nodes = sum(1 for _ in graph.nodes())
+    stages.mark("count")
+    del stages.seconds["count"]
+    groups = partition(captured(graph), facts)
+    stages.mark("fusion")
+    schedules = Schedules(facts)
+    for group in groups.groups:
+        if group.kind.value not in ("claimed", "control"):
+            schedules(group)
+    stages.mark("schedule")
+    program = plan(groups, schedules, weights, model.state)
+    stages.mark("memory")
+    sources = backend.emit(program, facts)
+    stages.mark("emit")
+    with tempfile.TemporaryDirectory() as folder:
+        built = backend.build(sources, Path(folder))
+        stages.mark("build")
+        backend.load(built, program, facts)
+        stages.mark("link")
+    total = sum(stages.seconds.values())
+    return {
+        "nodes": nodes, "groups": len(groups.groups), "kernels": len(program.kernels), "text": sum(map(len, sources.values())),
+        "arena": program.arena_bytes, "seconds": {k: round(v, 4) for k, v in stages.seconds.items()}, "total": round(total, 3),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }  # fmt: skip
+
+
+def child(arguments: list[str]) -> dict[str, Any]:
+    """This script in a process of its own."""
+    out = subprocess.run([sys.executable, __file__, *arguments], check=True, stdout=subprocess.PIPE)
+    found: dict[str, Any] = json.loads(out.stdout)
+    return found
+
+
+def generated(kind: str, count: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{kind}.yaml"
+        path.write_text(spec(kind, count))
+        return child(["--one", str(path)])
+
+
+# ---- the command -------------------------------------------------------------------------------
+
+
+def verbs(folder: Path) -> dict[str, list[str]]:
+    """Commands whose cold start a user feels."""
+    large = folder / "large.yaml"
+    large.write_text(spec("chain", 5000))
+    blocks = folder / "blocks.yaml"
+    blocks.write_text(spec("residual", 5000))
+    specs = ROOT / "specs"
+    return {
+        "xlac --help": ["--help"],
+        "xlac check digits": ["check", f"{specs}/digits.yaml"],
+        "xlac run digits": ["run", f"{specs}/digits.yaml"],
+        "xlac build digits": ["build", f"{specs}/digits.yaml", "-o", f"{folder}/digits"],
+        "xlac run gpt2_decode": ["run", f"{specs}/gpt2_decode.yaml"],
+        "xlac build resnet50": ["build", f"{specs}/resnet50.yaml", "-o", f"{folder}/resnet50"],
+        "xlac build mobilenet_v2": ["build", f"{specs}/mobilenet_v2.yaml", "-o", f"{folder}/mobilenet"],
+        "xlac check, chain of 5,000": ["check", "-q", str(large)],
+        "xlac check, blocks of 5,000": ["check", "-q", str(blocks)],
+    }
+
+
+def cold(arguments: list[str], times: int = 3) -> dict[str, float]:
+    """The least CPU time, and the least wall time, of a command in a process of its own."""
+    spent: list[tuple[float, float]] = []
+    for _ in range(times):
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        subprocess.run([sys.executable, "-m", "xlac.cli", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        spent.append((used, time.perf_counter() - began))
+    return {"cpu": round(min(s[0] for s in spent), 3), "wall": round(min(s[1] for s in spent), 3)}
+
+
+# ---- what is printed ---------------------------------------------------------------------------
+
+
+def show(name: str, found: dict[str, Any]) -> str:
+    seconds: dict[str, float] = found["seconds"]
+    passes = sum(v for k, v in seconds.items() if k.startswith("pass "))
+    rest = "  ".join(f"{k} {v:.2f}" for k, v in seconds.items() if not k.startswith("pass "))
+    slow = max((k for k in seconds if k.startswith("pass ")), key=seconds.__getitem__)
+    return (
+        f"{name:16} {found['total']:7.2f} s  {found['nodes']:6} nodes {found['groups']:6} groups {found['kernels']:5} kernels"
+        f"  {rest}  passes {passes:.2f} (most {slow.removeprefix('pass ')} {seconds[slow]:.2f})"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="node counts, comma-separated")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of spec, comma-separated")
+    parser.add_argument("--specs", default="digits,resnet50,mobilenet_v2,bert_layer,gpt2_decode,lstm_3x60")
+    parser.add_argument("--no-cold", action="store_true", help="leave out the command's verbs")
+    parser.add_argument("--json", type=Path, help="write everything here")
+    parser.add_argument("--one", type=Path, help="compile one spec in this process and print JSON")
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.one)))
+        return
+    if "PYTHONDONTWRITEBYTECODE" in os.environ:  # an installed package has its byte code; so has this run
+        del os.environ["PYTHONDONTWRITEBYTECODE"]
+        os.environ["PYTHONPYCACHEPREFIX"] = os.environ.get("PYTHONPYCACHEPREFIX") or tempfile.mkdtemp(prefix="xlac-pyc-")
+    found: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"}
+    names = [n for n in options.specs.split(",") if n]
+    if names:
+        child(["--one", str(ROOT / "specs" / "resnet50.yaml")])  # writes byte code
+    found["specs"] = {}
+    for name in names:
+        found["specs"][name] = child(["--one", str(ROOT / "specs" / f"{name}.yaml")])
+        print(show(name, found["specs"][name]), flush=True)
+    found["generated"] = {}
+    for kind in filter(None, options.kinds.split(",")):
+        rows = found["generated"][kind] = {}
+        for count in map(int, options.sizes.split(",")):
+            rows[count] = generated(kind, count)
+            print(show(f"{kind} {count}", rows[count]), flush=True)
+    if not options.no_cold:
+        found["cold"] = {}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, arguments in verbs(Path(folder)).items():
+                found["cold"][name] = cold(arguments)
+                print(f"{name:28} {found['cold'][name]['cpu']:.3f} s of CPU, {found['cold'][name]['wall']:.2f} s", flush=True)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
