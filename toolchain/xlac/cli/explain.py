@@ -20,17 +20,17 @@ def command(spec: Path, node: str | None, **options: Any) -> None:
 
     `xlac explain XL1234` tells more about an error.
     """
-    if re.fullmatch(r"XL\d{4}", str(spec)):
+    if re.fullmatch(r"XL\d{4}", str(spec).upper()) and not spec.exists():
         from xlac import diagnostics
 
-        click.echo(diagnostics.explain(str(spec)))
+        click.echo(diagnostics.explain(str(spec).upper()))
         return
 
     from difflib import get_close_matches
 
     from xlac.cli.build import open_model
     from xlac.compiler import lower
-    from xlac.debug import report
+    from xlac.debug import story
     from xlac_sdk.registry import find
     from xlac_sdk.source import Diagnostic, SourceError
     from xlac_sdk.target import Request
@@ -39,14 +39,10 @@ def command(spec: Path, node: str | None, **options: Any) -> None:
     model = open_model(choice)
     facts = find(choice.target).target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
     lowered = lower(model, facts)
-    text = report.explain(lowered, node)
+    text = story.tell(lowered, model.graph, node)
     if not text and node is not None:
-        known = report.names(lowered)
-        written = {n.name for n in model.graph.nodes()}
-        if node in written:
-            click.echo(f"{node}: simplified away; no kernel computes it")
-            return
-        close = get_close_matches(node, {*known, *written}, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(sorted(written)[:12])}, …"
+        known = list(story.written(model.graph))
+        close = get_close_matches(node, known, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(known[:12])}" + (", …" if len(known) > 12 else "")
         raise SourceError(Diagnostic("XL2002", f"no node '{node}' in {choice.spec}", hint=hint))
     click.echo(text)

@@ -1,4 +1,4 @@
-"""What the compiler decided, as text: fused groups, kernels, memory, and the story of one node."""
+"""What the compiler decided, as text: fused groups, kernels and memory."""
 
 from __future__ import annotations
 
@@ -73,36 +73,3 @@ def memory(program: Program) -> str:
         f"constants: {constants:,} bytes",
     ]
     return "\n".join(lines)
-
-
-def explain(lowered: Lowered, name: str | None = None) -> str:
-    """For each node that the user wrote (or one, by path): its kernel, what shares it, why, and why not more."""
-    lines: list[str] = []
-    for _, group in groups(lowered.partition):
-        mine = [n for n in group.nodes if n.name and (name is None or _matches(n.name, name))]
-        if not mine:
-            continue
-        made = kernels_of(lowered, group)
-        kernel = ", ".join(k.name for k in made) or ("no kernel: the same memory" if is_alias(group) else "a host step")
-        together = list(dict.fromkeys(n.name for n in group.nodes if n.name))
-        work = work_of(made)
-        for path in dict.fromkeys(n.name for n in mine):
-            others = [o for o in together if o != path]
-            lines.append(f"{path}: {kernel}")
-            if others:
-                lines.append(f"    fused with {', '.join(others)}")
-            if group.reason:
-                lines.append(f"    because {group.reason}")
-            lines += [f"    not with {label(n)}: {why}" for n, why in group.barriers.items()]
-            if made:
-                lines.append(f"    the kernel: {work.flops:,} flops, {work.bytes:,} bytes moved")
-    return "\n".join(lines)
-
-
-def _matches(path: str, name: str) -> bool:
-    return path == name or path.startswith(f"{name}.")
-
-
-def names(lowered: Lowered) -> list[str]:
-    """The paths that `explain` knows."""
-    return list(dict.fromkeys(n.name for _, g in groups(lowered.partition) for n in g.nodes if n.name))

@@ -368,11 +368,10 @@ class _Fusion:
 
 
 def _names(nodes: tuple[Node, ...], hero: Node) -> str:
-    counts: dict[str, int] = {}
-    for node in nodes:
-        if node is not hero:
-            counts[node.op.mnemonic] = counts.get(node.op.mnemonic, 0) + 1
-    return ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in counts.items())
+    """What is computed beside the hero, each once; views only where there is nothing else. ASCII: it reaches source text."""
+    others = [n for n in nodes if n is not hero]
+    work = [n for n in others if not isinstance(n.op, view.Reshape | view.Broadcast | view.Transpose)]
+    return ", ".join(dict.fromkeys(n.op.mnemonic for n in work or others))
 
 
 def is_leaf(node: Node) -> bool:

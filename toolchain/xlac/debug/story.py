@@ -1,0 +1,144 @@
+"""The story of each node that the user wrote: its kernels, what shares them, what passes through memory, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xlac.artefact import program_flops
+from xlac.compiler import Lowered
+from xlac.debug.report import groups, kernels_of, work_of
+from xlac.ir.graph import Graph, Node
+from xlac.ops import leaf, view
+from xlac.ops.control import Pick
+from xlac.ops.reduction import Reduce
+from xlac.schedule.fusion import is_alias
+from xlac.schedule.group import Group, Kind
+
+TOGETHER = {
+    Kind.ELEMENTWISE: "one loop computes each element; nothing between is written to memory",
+    Kind.ROWS: "the reductions cross the same elements, which stay in cache from one to the next",
+    Kind.REDUCE: "what is reduced is computed while it is read",
+    Kind.DOT: "what follows the dot is done before its results leave the registers",
+    Kind.CONV: "what follows the convolution is done before its results leave the registers",
+    Kind.WINDOW: "what follows the window is done before its results leave the registers",
+    Kind.SCATTER: "updates are computed where they are added",
+    Kind.CUMULATIVE: "elements are computed while the running total passes them",
+}
+REDUCES = {"add": "sum", "mul": "product", "body": "reduce"}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One entry of the spec: the operations it names and the type of its value."""
+
+    path: str
+    operations: tuple[str, ...]
+    types: str
+
+
+def written(graph: Graph) -> dict[str, Written]:
+    """The entries of the spec by path, in order, those of bodies after the loop that holds them."""
+    found: dict[str, Written] = {}
+    for node in graph.nodes():
+        if node.name and not isinstance(node.op, leaf.Param | leaf.Const | Pick):
+            before = found.get(node.name)
+            names = dict.fromkeys((*(before.operations if before else ()), node.op.mnemonic))
+            found[node.name] = Written(node.name, tuple(names), ", ".join(map(str, node.results)))
+        for body in node.op.bodies():
+            for path, entry in written(body).items():
+                found.setdefault(path, entry)
+    return found
+
+
+def tell(lowered: Lowered, source: Graph, name: str | None = None) -> str:
+    """The story of every entry of `source`, the graph as it was loaded; or of `name` and what is inside it."""
+    entries = {p: e for p, e in written(source).items() if name is None or p == name or p.startswith(f"{name}.")}
+    every = [group for _, group in groups(lowered.partition)]
+    homes = _homes(every)
+    lines: list[str] = []
+    for path, entry in entries.items():
+        lines.append(f"{path}: {', '.join(entry.operations)} -> {entry.types}")
+        mine = homes.get(path, [])
+        if not mine:
+            lines.append("    no kernel: computed at compile time, or simplified into what reads it")
+        for group in mine:
+            lines += (f"    {line}" for line in _group(lowered, group, path))
+    if lines and name is None:
+        program = lowered.program
+        lines.append(f"in all: {len(program.kernels)} kernels, {program_flops(program):,} flops a call, "
+                     f"an arena of {program.arena_bytes:,} bytes")  # fmt: skip
+    return "\n".join(lines)
+
+
+def _homes(every: Iterable[Group]) -> dict[str, list[Group]]:
+    """The groups that compute something for each path; those that only look at memory, for a path with no others."""
+    work: dict[str, dict[Group, None]] = {}
+    looks: dict[str, dict[Group, None]] = {}
+    for group in every:
+        for node in group.nodes:
+            if node.name:
+                (looks if _looks(node) else work).setdefault(node.name, {})[group] = None
+    return {path: list(work.get(path) or looks[path]) for path in {**work, **looks}}
+
+
+def _looks(node: Node) -> bool:
+    """Whether a node only sees values in another order or shape."""
+    return isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice | Pick)
+
+
+def _group(lowered: Lowered, group: Group, path: str) -> Iterator[str]:
+    made = kernels_of(lowered, group)
+    if is_alias(group):
+        yield "no kernel: the same memory under another shape"
+        return
+    if not made:
+        yield f"steps of the host: {group.hero.op.mnemonic}" + (", its kernels are told inside" if group.kind is Kind.CONTROL else "")
+        return
+    by_path: dict[str, list[Node]] = {}
+    for node in group.nodes:
+        by_path.setdefault(node.name, []).append(node)
+    others = [f"{other or 'the compiler'} ({_words(nodes)})" for other, nodes in by_path.items()
+              if other != path and (not all(map(_looks, nodes)) or not other)]  # fmt: skip
+    names = "kernels" if len(made) > 1 else "kernel"
+    yield f"{names} {', '.join(k.name for k in made)} ({_words(by_path.get(path, ()))})" + (
+        f", fused with {', '.join(others)}" if others else ""
+    )
+    _, *notes = group.reason.split("; ")
+    reasons = [TOGETHER[group.kind]] if group.kind in TOGETHER and _count(group.nodes) > 1 else []
+    if reasons or notes:
+        yield f"  why: {'; '.join([*reasons, *notes])}"
+    yield from _memory(group)
+    work = work_of(made)
+    yield f"  {work.flops:,} flops, {work.bytes:,} bytes moved"
+
+
+def _memory(group: Group) -> Iterator[str]:
+    """Why what this group reads is not computed in it, and why what it writes does not stay inside."""
+    reads: dict[str, dict[str, None]] = {}
+    writes: dict[str, dict[str, None]] = {}
+    for node, why in group.barriers.items():
+        (writes if node in group else reads).setdefault(why, {})[_label(node)] = None
+    for verb, found in (("reads", reads), ("writes", writes)):
+        for why, labels in found.items():
+            yield f"  {verb} {', '.join(labels)} {'from' if verb == 'reads' else 'to'} memory: {why}"
+
+
+def _label(node: Node) -> str:
+    return f"{node.name or 'a value'} ({_word(node)})"
+
+
+def _word(node: Node) -> str:
+    if isinstance(node.op, Reduce):
+        return REDUCES.get(node.op.combine, node.op.combine)
+    return node.op.mnemonic
+
+
+def _words(nodes: Sequence[Node]) -> str:
+    """What is done, each once and in order; views only where there is nothing else."""
+    done = [node for node in nodes if not _looks(node)] or nodes
+    return ", ".join(dict.fromkeys(map(_word, done)))
+
+
+def _count(nodes: Sequence[Node]) -> int:
+    return sum(not _looks(node) for node in nodes)
