@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from xlac_sdk.target import Target
 
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import attributes
 from xlac.ops.leaf import Const, Param
 from xlac.schedule.group import Group, Launching, Packed, Scheduled, Scratch, Value
 from xlac.schedule.schedule import schedule
+from xlac_sdk.target import Target
 
 INLINE = 64  # elements up to which the values of a constant are part of a group's structure
 
