@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.primitives import MANDATORY, Primitive
@@ -46,6 +48,15 @@ class Target:
     claims: frozenset[str] = frozenset()  # composites taken whole, by mnemonic
     size: bool = False  # optimise for code size
     facts: str = field(default="", compare=True)  # whatever else identifies the machine, for cache keys
+
+    @property
+    def machine(self) -> dict[str, Any]:
+        """`facts` as an object, where it is JSON: `cpu`, `triple`, `features`, …"""
+        try:
+            found = json.loads(self.facts or "{}")
+        except ValueError:
+            return {"facts": self.facts}
+        return found if isinstance(found, dict) else {"facts": found}
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register, at least 1. Halves count as their compute type."""

@@ -73,6 +73,41 @@ def test_wrong_inputs_are_named(text: str, message: str, capsys: pytest.CaptureF
     assert message in said and "Traceback" not in said
 
 
+@pytest.mark.parametrize("option", ["--inputs", "--expect"])
+def test_files_that_hold_no_arrays_are_the_users_mistake(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {name: tmp_path / name for name in ("garbage.npz", "objects.npz", "one.npz", "cut.npz")}
+    files["garbage.npz"].write_bytes(b"hello")
+    np.savez(files["objects.npz"], probs=np.array([{}], object), image=np.array([{}], object))
+    with files["one.npz"].open("wb") as out:
+        np.save(out, np.zeros(3))
+    np.savez_compressed(files["cut.npz"], image=np.zeros((4, 64), np.float32))
+    files["cut.npz"].write_bytes(files["cut.npz"].read_bytes()[:100])
+    for file in (*files.values(), tmp_path / "none.npz", tmp_path):
+        assert status(["run", DIGITS, option, str(file)]) == 2, file
+        said = capsys.readouterr().err
+        assert "Traceback" not in said and "pickle" not in said and file.name in said, file
+
+
+def test_the_peak_is_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["run", DIGITS, "--dim", "batch=8"]) == 0
+    told = capsys.readouterr().err
+    assert status(["build", DIGITS, "--dim", "batch=8", "-o", str(tmp_path / "out")]) == 0
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
+    peak = manifest["arena_bytes"] + sum(c["bytes"] for c in manifest["constants"])
+    assert f"peak memory {peak:,} bytes" in told and f"peak memory {peak:,} bytes" in capsys.readouterr().out
+    assert manifest["machine"]["cpu"]
+
+
+def test_a_graph_that_cannot_be_read_is_the_users_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for content in (b"garbage", b"graph g {\n  x = nonsense()\n}\n", b"\xff\xfe", b""):
+        (tmp_path / "bad.graph").write_bytes(content)
+        assert status(["build", DIGITS, "--graph", str(tmp_path / "bad.graph"), "-o", str(tmp_path / "out")]) == 2
+        assert "bad.graph" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_literals_fill_the_shape(capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["run", DIGITS, "--input", "image=3x64xf32=0.5"]) == 0
     assert "probs: float32[3, 10]" in capsys.readouterr().out
@@ -148,9 +183,29 @@ def test_inspect_prints_every_stage(stage: str, capsys: pytest.CaptureFixture[st
 def test_explain_tells_the_kernel_of_a_node(capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["explain", DIGITS, "--node", "h1"]) == 0
     said = capsys.readouterr().out
-    assert "h1: dot_0" in said and "fused with a1" in said
+    assert said.startswith("h1: linear -> f32[32, 128]\n    kernel dot_0 (dot, add), fused with a1 (max)")
+    assert "writes a1 (max) to memory: a dot reads its operands many times" in said and "flops" in said
     assert status(["explain", DIGITS, "--node", "h2"]) == 2
-    assert "it has a1, h1" in capsys.readouterr().err
+    assert "it has h1, a1" in capsys.readouterr().err
+
+
+def test_explain_tells_of_every_entry_that_a_user_wrote(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each entry, also one that no kernel computes; entries of bodies; and no bookkeeping such as 'reshape ×3'."""
+    import yaml
+
+    for name in ("bert_layer", "lstm_3x60", "branch_cond"):
+        spec = SPECS / f"{name}.yaml"
+        assert status(["explain", str(spec)]) == 0
+        said = capsys.readouterr().out
+        for key in yaml.safe_load(spec.read_text("utf-8"))["graph"]:
+            assert f"\n{key.split(',')[0]}" in f"\n{said}", key
+        assert "×" not in said and "in all: " in said
+
+
+def test_what_reaches_generated_text_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("bert_layer", "resnet50"):
+        assert status(["inspect", str(SPECS / f"{name}.yaml"), "--stage", "source", "--target", "c"]) == 0
+        assert capsys.readouterr().out.isascii()
 
 
 def test_explain_tells_of_an_error(capsys: pytest.CaptureFixture[str]) -> None:

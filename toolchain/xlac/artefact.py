@@ -81,7 +81,7 @@ def manifest(lowered: Lowered, backend: str, artifact: str, folder: Path) -> dic
         "name": program.name,
         "xlac": version("xlac"),
         "target": backend,
-        "machine": lowered.target.facts,
+        "machine": lowered.target.machine,
         "artifact": artifact,
         "inputs": [_slot(s) for s in program.inputs],
         "outputs": [_slot(s) for s in program.outputs],

@@ -26,14 +26,14 @@ class Compiled:
         self.program, self.target, self.executable = program, target, executable
         self._names = tuple(slot.name for slot in program.inputs)
         self._fast = getattr(executable, "fast", None)
+        self._results = tuple(slot.name for slot in program.outputs)
         self._single = len(program.outputs) == 1
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
-        if self._fast is not None:
-            given = arrays if not named else self._ordered(arrays, named)
-            found = self._fast(*given)
+        if self._fast is not None:  # it reads names itself, and leaves all that is unusual to what follows
+            found = self._fast(*arrays, **named)
             if found is not NotImplemented:
-                return found if self._single else dict(zip(self.outputs, found, strict=True))
+                return found if self._single else dict(zip(self._results, found, strict=True))
         results = self._allocate()
         self._run(self._bound(arrays, named), results)
         return next(iter(results.values())) if self._single else results
@@ -58,20 +58,13 @@ class Compiled:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        return tuple(slot.name for slot in self.program.outputs)
+        return self._results
 
     def _run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         self.executable.run(inputs, outputs)
 
     def _allocate(self) -> dict[str, Array]:
         return {s.name: np.empty(s.shape, s.dtype.numpy) for s in self.program.outputs}
-
-    def _ordered(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        rest = self._names[len(arrays) :]
-        if len(named) != len(rest) or any(name not in named for name in rest):
-            bound = self._named(arrays, named)
-            return tuple(bound[name] for name in self._names)
-        return (*arrays, *(named[name] for name in rest))
 
     def _named(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Every input by name, or SourceError for one missing, unknown or given twice."""

@@ -26,7 +26,7 @@ def explain(code: str) -> str:
     entry = CATALOGUE.get(code)
     if entry is None:
         close = get_close_matches(code, CATALOGUE, n=3)
-        raise SourceError(Diagnostic("XL2001", f"there is no diagnostic {code}", hint=f"near it: {', '.join(close)}"))
+        raise SourceError(Diagnostic("XL2001", f"there is no diagnostic {code}", hint=f"near it: {', '.join(close)}" if close else ""))
     return f"{entry.code}: {entry.title}\n\n{entry.text}"
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from errno import EISDIR
 from pathlib import Path
+from zipfile import BadZipFile
+from zlib import error as ZlibError
 
 import numpy as np
 
@@ -46,10 +49,40 @@ def _number(text: str) -> float | int:
 
 def load_npy(file: Path, name: str) -> Array:
     """An array from a .npy file; pickles are refused."""
+    if file.is_dir():
+        raise IsADirectoryError(EISDIR, "Is a directory", str(file))
     try:
-        return np.asarray(np.load(file, allow_pickle=False))
-    except (ValueError, EOFError) as error:
-        raise SourceError(Diagnostic("XL6005", f"array for '{name}': {file}: {error}")) from None
+        found = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError, BadZipFile, SyntaxError) as error:
+        raise SourceError(Diagnostic("XL6005", f"array for '{name}': {file}: {_reason(error)}")) from None
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise SourceError(Diagnostic("XL6005", f"array for '{name}': {file} is an archive of several arrays",
+                                     hint="give it as a whole, with --inputs or --expect FILE.npz"))  # fmt: skip
+    return found
+
+
+def load_npz(file: Path) -> dict[str, Array]:
+    """The arrays of a .npz archive by name; pickles are refused."""
+    if file.is_dir():
+        raise IsADirectoryError(EISDIR, "Is a directory", str(file))
+    try:
+        found = np.load(file, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            problem = f"{file}: it holds one array without a name; a .npz holds several by name"
+            raise SourceError(Diagnostic("XL6005", problem))
+        with found as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (ValueError, EOFError, BadZipFile, SyntaxError, ZlibError) as error:
+        raise SourceError(Diagnostic("XL6005", f"{file}: {_reason(error)}")) from None
+
+
+def _reason(error: Exception) -> str:
+    """NumPy takes every unknown file for a pickle, and then advises to load it: that is no help here."""
+    text = str(error)
+    if "pickle" in text and "Object arrays" not in text:
+        return "it is no .npy or .npz file"
+    return "its elements are Python objects, which are not read" if "Object arrays" in text else text
 
 
 def make(kind: str, type: Type, sizes: Mapping[str, int], generator: np.random.Generator) -> Array:

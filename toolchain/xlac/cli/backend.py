@@ -55,6 +55,7 @@ def info(name: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from xlac.cli.doctor import described
     from xlac_sdk.primitives import Primitive
     from xlac_sdk.registry import find
     from xlac_sdk.target import Request
@@ -67,7 +68,8 @@ def info(name: str) -> None:
     expanded = [p.value for p in Primitive if p not in target.primitives]
     rows = {
         "package": type(backend).__module__.partition(".")[0],
-        "machine": target.facts or target.name,
+        "machine": described(target),
+        "features": " ".join(f[1:] for f in str(target.machine.get("features", "")).split(",") if f[:1] == "+") or "none",
         "vectors": f"{target.vector_bytes} bytes, {target.vector_registers} registers" if target.vector_bytes else "none",
         "threads": str(target.threads),
         "caches": " · ".join(f"{n >> 10} KiB" for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes)),

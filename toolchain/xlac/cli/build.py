@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xlac.cli.options import chosen, spec_options, target_options
+
+if TYPE_CHECKING:
+    from xlac_sdk.program import Program
 
 
 @click.command(name="build")
@@ -59,11 +62,11 @@ def command(
         return
     lowered = lower(model, facts, observers=observers, start=start)
     folder = output or Path("out") / choice.spec.stem
+    program = lowered.program
+    click.echo(f"{model.name} for {choice.target}: {len(program.kernels)} kernels, {peak(program)}")
     files = artefact.write(lowered, backend, folder)
     if dump:
         Dump.finish(dump, lowered, backend)
-    program = lowered.program
-    click.echo(f"{model.name} for {choice.target}: {len(program.kernels)} kernels, {size(program.arena_bytes)} arena")
     for file in files:
         click.echo(f"  {file}  {size(file.stat().st_size)}")
 
@@ -81,17 +84,34 @@ def open_model(choice: Any) -> Any:
 
 def read_graph(file: Path, model: Any) -> Any:
     """A graph from its text, whose weights must be those of the model."""
+    from xlac.ir.op import ShapeError
     from xlac.ir.text import parse
     from xlac.ops.leaf import Param
     from xlac_sdk.source import Diagnostic, SourceError
 
-    graph = parse(file.read_text(encoding="utf-8"))
+    try:
+        graph = parse(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise SourceError(Diagnostic("XL1001", f"{file} is not UTF-8 text")) from None
+    except (ValueError, ShapeError) as error:
+        hint = "a graph as --until or --dump prints it"
+        raise SourceError(Diagnostic("XL1004", f"{file}: {error}", hint=hint)) from None
     for node in graph.nodes():
         if isinstance(node.op, Param) and node.op.kind == "weight" and node.op.name not in model.weights:
             problem = f"{file}: weight '{node.op.name}' is not one of the model"
             hint = "weights that a pass derives exist only while it runs: resume before the pass 'fold'"
             raise SourceError(Diagnostic("XL3011", problem, hint=hint if "~" in node.op.name else ""))
     return graph
+
+
+def peak(program: Program) -> str:
+    """The exact memory that a call takes: what the plan holds, beside the caller's inputs and outputs."""
+    from xlac_sdk.program import Role
+
+    constants = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
+    kept = f", {program.state_bytes:,} bytes of state" if program.state_bytes else ""
+    return f"peak memory {program.arena_bytes + constants + program.state_bytes:,} bytes: " \
+           f"{program.arena_bytes:,} arena, {constants:,} weights{kept}"  # fmt: skip
 
 
 def size(nbytes: int) -> str:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from xlac_sdk.target import Target
 
 
 @click.command(name="doctor")
@@ -60,4 +65,10 @@ def _try(target: str) -> str:
     if not np.isclose(total, 5):
         return f"WRONG: rows of a softmax sum to {total / 5}"
     facts = getattr(compiled, "target", None)
-    return f"works ({facts.facts or facts.name})" if facts else "works"
+    return f"works ({described(facts)})" if facts else "works"
+
+
+def described(target: Target) -> str:
+    """A target's machine in a few words."""
+    machine = target.machine
+    return ", ".join(str(machine[key]) for key in ("cpu", "triple") if machine.get(key)) or target.name

@@ -34,12 +34,16 @@ def command(
     """
     import numpy as np
 
+    from xlac.cli.build import peak
     from xlac.compiler import compile, load
+    from xlac.sizes import Specializing
 
     choice = chosen(**options)
     model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
     inputs = gather(model, pairs(given, "--input"), archive, seed)
     program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple)
+    compiled = program.specialize(inputs) if isinstance(program, Specializing) else program
+    click.echo(f"{model.name} on {choice.target}: {peak(compiled.program)}", err=True)
     found = program(**inputs)
     outputs = found if isinstance(found, dict) else {program.outputs[0]: found}
 
@@ -58,15 +62,14 @@ def gather(model: Any, given: dict[str, str], archive: Path | None, seed: int) -
     """An array for every input: from files and literals first, so that they decide the open sizes."""
     import numpy as np
 
-    from xlac.cli.arrays import KINDS, make, read
+    from xlac.cli.arrays import KINDS, load_npz, make, read
     from xlac.sizes import solve
     from xlac_sdk.source import Diagnostic, SourceError
 
     types = {node.op.name: node.type for node in model.inputs}
     found: dict[str, Any] = {}
     if archive is not None:
-        with np.load(archive, allow_pickle=False) as arrays:
-            found.update({name: arrays[name] for name in arrays.files})
+        found.update(load_npz(archive))
     for name, text in given.items():
         if text not in KINDS:
             found[name] = read(text, name)
@@ -86,17 +89,19 @@ def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, ato
     """Compares outputs with what was expected and says how far each is off."""
     import numpy as np
 
+    from xlac.cli.arrays import load_npy, load_npz
+
     wanted: dict[str, Any] = {}
     for text in expected:
         name, equals, file = text.rpartition("=")
         path = Path(file.removeprefix("@"))
         if equals:
-            wanted[name] = np.load(path, allow_pickle=False)
+            wanted[name] = load_npy(path, name)
         elif path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                wanted.update({n: arrays[n] for n in arrays.files})
+            wanted.update(load_npz(path))
         else:
-            wanted[next(iter(outputs))] = np.load(path, allow_pickle=False)
+            only = next(iter(outputs))
+            wanted[only] = load_npy(path, only)
     fine = True
     for name, want in wanted.items():
         got = np.asarray(_output(outputs, name))
