@@ -42,7 +42,7 @@ def fan(count: int) -> Iterator[str]:
     open_, made = [f"m{i}" for i in range(layers)], 0
     while len(open_) > 1:
         yield f"t{made}: add({open_[0]}, {open_[1]})"
-        open_ = [*open_[2:], f"t{made}"] if len(open_) < 64 else open_[2:] + [f"t{made}"]
+        open_ = [*open_[2:], f"t{made}"]
         made += 1
 
 

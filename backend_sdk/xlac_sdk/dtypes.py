@@ -74,13 +74,18 @@ class DType(Enum):
         if self is DType.BF16:
             import ml_dtypes
 
-            return np.dtype(ml_dtypes.bfloat16)
+            made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return made
         return np.dtype(_NUMPY[self])
 
     @staticmethod
     def of(dtype: Any) -> DType:
         """The element type of a NumPy dtype. Raises KeyError for one that xlac lacks."""
-        return _BY_NUMPY[np.dtype(dtype).name]
+        made = np.dtype(dtype)
+        known = _KNOWN.get(made)
+        if known is None:  # asking a dtype for its name is slow
+            known = _KNOWN[made] = _BY_NUMPY[made.name]
+        return known
 
 
 _BITS = {d: 8 if d is DType.BOOL else int("".join(c for c in d.value if c.isdigit())) for d in DType}
@@ -92,3 +97,4 @@ _NUMPY = {
     DType.BOOL: "bool",
 }  # fmt: skip
 _BY_NUMPY = {name: dtype for dtype, name in _NUMPY.items()} | {"bfloat16": DType.BF16}
+_KNOWN: dict[np.dtype[Any], DType] = {}

@@ -50,6 +50,14 @@ def test_documentation(name: str) -> None:
     assert all(f.name.isidentifier() for f in fields(cls))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_nothing_is_left_abstract(name: str) -> None:
+    """Python does not see to it: `Op` is no ABC when the compiler runs."""
+    cls = OPS[name]
+    left = [n for n in dir(cls) if getattr(getattr(cls, n, None), "__isabstractmethod__", False)]
+    assert not left, f"{name} does not say {', '.join(left)}"
+
+
 def doubled(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     """Floats as f64, so that an expansion must agree closely."""
     return tuple(a.astype(np.float64) if numeric.is_float(a) else a for a in arrays)

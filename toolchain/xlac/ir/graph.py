@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import cast
 
 from xlac.ir.dims import Shape
@@ -43,6 +44,10 @@ class Node:
     def results(self) -> tuple[Type, ...]:
         return (self.types,) if isinstance(self.types, Type) else self.types
 
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        """The same operation on other inputs of the same types."""
+        return Node(self.op, inputs, self.types, self.origin)
+
     @property
     def name(self) -> str:
         """The path in the model, or nothing for a node that no user wrote."""
@@ -61,9 +66,19 @@ class Graph:
     inputs: tuple[Node, ...]
     outputs: Mapping[str, Node] = field(default_factory=dict)
 
-    def nodes(self) -> Iterator[Node]:
+    @cached_property
+    def order(self) -> tuple[Node, ...]:
         """Every node that an output needs, inputs of a node before the node, in a stable order."""
-        return walk(self.outputs.values())
+        return tuple(walk(self.outputs.values()))
+
+    @cached_property
+    def nested(self) -> bool:
+        """Whether an operation has graphs inside."""
+        return any(node.op.bodies() for node in self.order)
+
+    def nodes(self) -> Iterator[Node]:
+        """`order`, one by one."""
+        return iter(self.order)
 
     def rewrite(self, visit: Callable[[Node], Node]) -> Graph:
         """A graph with `visit` applied bottom-up to every node; untouched nodes are kept as they are.
@@ -73,7 +88,7 @@ class Graph:
         new: dict[Node, Node] = {}
         for node in self.nodes():
             inputs = tuple(new[i] for i in node.inputs)
-            new[node] = visit(node if inputs == node.inputs else replace(node, inputs=inputs))
+            new[node] = visit(node if inputs == node.inputs else node.with_inputs(inputs))
         outputs = {name: new[node] for name, node in self.outputs.items()}
         inputs = tuple(new.get(i, i) for i in self.inputs)
         if outputs == self.outputs and inputs == self.inputs:

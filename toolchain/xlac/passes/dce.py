@@ -32,7 +32,7 @@ class Cleaner:
         for node in self.graph.nodes():
             if isinstance(node.op, Pick):
                 self.needed.setdefault(node.inputs[0], set()).add(node.op.index)
-        if not any(node.op.bodies() for node in self.graph.nodes()):
+        if not self.graph.nested:
             return self.graph
         return rebuild(self.graph, self.visit)
 

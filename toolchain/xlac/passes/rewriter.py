@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ir.op import Op
@@ -93,7 +92,7 @@ def rebuild(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
     new: dict[Node, Node] = {}
     for node in graph.nodes():
         inputs = tuple(new[i] for i in node.inputs)
-        new[node] = visit(node, node if inputs == node.inputs else replace(node, inputs=inputs))
+        new[node] = visit(node, node if inputs == node.inputs else node.with_inputs(inputs))
     outputs = {name: new[node] for name, node in graph.outputs.items()}
     if outputs == graph.outputs:
         return graph
@@ -128,7 +127,7 @@ def everywhere(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
         return done[g]
 
     def bodies_first(g: Graph) -> Graph:
-        if not any(node.op.bodies() for node in g.nodes()):
+        if not g.nested:
             return g
         return g.rewrite(lambda node: map_bodies(node, inside) if node.op.bodies() else node)
 
