@@ -43,9 +43,41 @@ def _case(name: str, op: type[Op], definitions: dict[str, Any]) -> dict[str, Any
     """What an operation's node looks like."""
     model = attributes.adapter(op).model_json_schema(by_alias=True)
     definitions.update(model.pop("$defs", {}))
-    properties = {key: {"anyOf": [_bare(value), _COMPUTED]} | _default(value) for key, value in model.get("properties", {}).items()}
-    closed = op.parameters is Op.parameters  # an operation that learns also takes its tensors by name
-    return _if(name, properties, model.get("required", []), closed, (op.__doc__ or "").strip().split("\n")[0])
+    properties = {key: _computable(value) | _default(value) for key, value in model.get("properties", {}).items()}
+    for learned in _learned(op):  # a tensor that it learns may be given as a value instead
+        properties.setdefault(learned, {"type": ["string", "number"]})
+        if learned in attributes.flags(op):
+            properties[learned] = {"anyOf": [properties[learned], {"type": "string"}]}
+    return _if(name, properties, model.get("required", []), (op.__doc__ or "").strip().split("\n")[0])
+
+
+def _learned(op: type[Op]) -> list[str]:
+    """The names of all tensors that an operation learns in its samples."""
+    found: dict[str, None] = {}
+    if op.parameters is Op.parameters:
+        return []
+    for sample in op.samples():
+        made = op(**sample.attributes)
+        for count in range(1, len(sample.inputs) + 1):
+            try:
+                names = made.parameters(*sample.inputs[:count])
+            except (ValueError, TypeError, IndexError):
+                continue
+            if len(names) + count == len(sample.inputs):
+                found.update(dict.fromkeys(names))
+    return list(found)
+
+
+def _computable(value: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an attribute that may be `$param` or `${…}`, as may every element of a list and every choice."""
+    made = _bare(value)
+    for key in ("items", "additionalProperties"):
+        if isinstance(made.get(key), dict):
+            made[key] = _computable(made[key])
+    for key in ("anyOf", "oneOf", "prefixItems"):
+        if key in made:
+            made[key] = [_computable(item) for item in made[key]]
+    return {"anyOf": [made, _COMPUTED]}
 
 
 def _bare(value: dict[str, Any]) -> dict[str, Any]:
@@ -58,18 +90,19 @@ def _default(value: dict[str, Any]) -> dict[str, Any]:
 
 def _custom_case(name: str, spec: schema.OpSpec) -> dict[str, Any]:
     required = [key for key, default in spec.params.items() if default is None]
-    return _if(name, {key: {} for key in spec.params}, required, True, spec.doc.split("\n")[0])
+    return _if(name, {key: {} for key in spec.params}, required, spec.doc.split("\n")[0])
 
 
 def _literal(name: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     doc = {"weight": "A learned tensor by itself.", "constant": "A tensor written out."}[name]
-    return _if(name, properties, required, True, doc)
+    return _if(name, properties, required, doc)
 
 
-def _if(name: str, properties: dict[str, Any], required: list[str], closed: bool, doc: str) -> dict[str, Any]:
+def _if(name: str, properties: dict[str, Any], required: list[str], doc: str) -> dict[str, Any]:
     then: dict[str, Any] = {"description": doc, "properties": {**dict.fromkeys(_NODE_KEYS, True), **properties}}
+    then["additionalProperties"] = False
+    if "weight_0" in properties:  # one for each input
+        then["patternProperties"] = {r"^weight_\d+$": True}
     if required:
         then["required"] = list(required)
-    if closed:
-        then["additionalProperties"] = False
     return {"if": {"properties": {"op": {"const": name}}, "required": ["op"]}, "then": then}
