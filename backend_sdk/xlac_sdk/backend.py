@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Protocol
 from numpy.typing import NDArray
 
 from xlac_sdk.kernel import Kernel
-from xlac_sdk.program import Program
+from xlac_sdk.program import Call, Program
+from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Request, Target
 
 Array = NDArray[Any]
@@ -61,6 +62,10 @@ class Device(ABC):
     @abstractmethod
     def launch(self, kernel: Kernel, pointers: tuple[int, ...], sizes: tuple[int, ...]) -> None:
         """Runs one kernel, ordered after earlier copies and launches."""
+
+    def call(self, step: Call, pointers: tuple[int, ...]) -> None:
+        """Runs a whole operation, which only a device whose target claims some is asked to do."""
+        raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{step.name}'"))
 
     @abstractmethod
     def sync(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Generator, Mapping
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -137,11 +138,18 @@ Counters = dict[str, int]
 Action = Callable[[Memory, Counters], None]
 
 
-class Interpreter:
-    """An Executable that interprets a program. Safe from several threads; state is guarded by a lock."""
+Claimed = Callable[..., None]  # (attributes, *inputs, *results), arrays; writes into the results
 
-    def __init__(self, program: Program) -> None:
+
+class Interpreter:
+    """An Executable that interprets a program. Safe from several threads; state is guarded by a lock.
+
+    `claimed` says how to run the operations that the program's target claimed, by mnemonic.
+    """
+
+    def __init__(self, program: Program, claimed: Mapping[str, Claimed] | None = None) -> None:
         self.program = program
+        self._claimed = claimed or {}
         self._functions = {kernel: compile_kernel(kernel) for kernel in program.kernels}
         self._actions = [self._action(step) for step in program.steps]
         self._state = np.zeros(program.state_bytes, np.uint8)
@@ -224,8 +232,16 @@ class Interpreter:
                         action(memory, counters)
 
                 return branch
-            case Call(name=name):
-                raise NotImplementedError(f"the interpreter claims no operation, so it cannot run '{name}'")
+            case Call(name=name, arguments=arguments, shapes=shapes, attributes=attributes):
+                if name not in self._claimed:
+                    raise NotImplementedError(f"the interpreter was told no way to run '{name}'")
+                whole = self._claimed[name]
+
+                def call(memory: Memory, counters: Counters) -> None:
+                    pairs = zip(arguments, shapes, strict=True)
+                    whole(attributes, *(_part(memory, counters, a, prod(s)).reshape(s) for a, s in pairs))
+
+                return call
 
 
 def _read_only(array: Array) -> Array:

@@ -114,10 +114,14 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A whole operation that the target claimed (a library's matmul, say)."""
+    """A whole operation that the target claimed (a library's matmul, say).
+
+    Arguments are its inputs, then its results, each of the shape in `shapes`, dense and row-major.
+    """
 
     name: str
     arguments: tuple[Argument, ...]
+    shapes: tuple[tuple[int, ...], ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin | None = None
 

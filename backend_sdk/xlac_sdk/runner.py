@@ -10,7 +10,6 @@ import numpy as np
 
 from xlac_sdk.backend import Array, Device
 from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, Step, While
-from xlac_sdk.source import Diagnostic, UnsupportedError
 
 ALIGN = 256  # bytes: what `Device.alloc` promises, and so what every slot of a block may rely on
 Counters = Mapping[str, int]
@@ -125,8 +124,8 @@ class Runner:
                 case Branch(index=index, branches=branches):
                     number = self._read(index, counters)
                     self._steps(branches[number if 0 <= number < len(branches) else -1], counters)
-                case Call(name=name):
-                    raise UnsupportedError(Diagnostic("XL5025", f"the runner knows no operation '{name}'"))
+                case Call(arguments=arguments):
+                    self.device.call(step, tuple(self._address(a, counters) for a in arguments))
 
 
 def _free(device: Device, addresses: list[int]) -> None:

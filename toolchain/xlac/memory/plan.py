@@ -223,10 +223,12 @@ class Planner:
         self.lifetimes.tick()
         for output in group.outputs:
             places[output] = direct.get(output) or self.temporary(output.type, output.origin)
-        arguments = tuple(self.place(n, places) for n in (*group.inputs, *group.outputs))
+        values = (*group.hero.inputs, *group.outputs)
+        arguments = tuple(self.place(n, places) for n in values)
         for argument in arguments:
             self.lifetimes.use(argument.slot)
-        return Call(group.hero.op.mnemonic, arguments, attributes(group.hero.op), group.hero.origin)
+        shapes = tuple(static(n.shape) for n in values)
+        return Call(group.hero.op.mnemonic, arguments, shapes, attributes(group.hero.op), group.hero.origin)
 
 
 def _param_name(node: Node) -> str:
