@@ -114,6 +114,7 @@ class Stages:
 def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
     """Compiles a spec in this process and says what each stage cost."""
     stages = Stages()
+    from xlac.collection import paused
     from xlac.compiler import load, specialized
     from xlac.memory.plan import plan
     from xlac.passes.capture import captured
@@ -129,25 +130,26 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
     stages.mark("import")
     model = specialized(load(path))
     stages.mark("load")
-    weights = Weights.over(model.weights)
-    graph = optimize(
-        model.graph, facts, weights=weights, precision=model.precision,
-        observers=[lambda name, before, after, seconds: stages.mark(f"pass {name}")],
-    )  # fmt: skip
-    nodes = sum(1 for _ in graph.nodes())
-    stages.mark("count")
-    del stages.seconds["count"]
-    groups = partition(captured(graph), facts)
-    stages.mark("fusion")
-    schedules = Schedules(facts)
-    for group in groups.groups:
-        if group.kind.value not in ("claimed", "control"):
-            schedules(group)
-    stages.mark("schedule")
-    program = plan(groups, schedules, weights, model.state)
-    stages.mark("memory")
-    sources = backend.emit(program, facts)
-    stages.mark("emit")
+    with paused():
+        weights = Weights.over(model.weights)
+        graph = optimize(
+            model.graph, facts, weights=weights, precision=model.precision,
+            observers=[lambda name, before, after, seconds: stages.mark(f"pass {name}")],
+        )  # fmt: skip
+        nodes = sum(1 for _ in graph.nodes())
+        stages.mark("count")
+        del stages.seconds["count"]
+        groups = partition(captured(graph), facts)
+        stages.mark("fusion")
+        schedules = Schedules(facts)
+        for group in groups.groups:
+            if group.kind.value not in ("claimed", "control"):
+                schedules(group)
+        stages.mark("schedule")
+        program = plan(groups, schedules, weights, model.state)
+        stages.mark("memory")
+        sources = backend.emit(program, facts)
+        stages.mark("emit")
     with tempfile.TemporaryDirectory() as folder:
         built = backend.build(sources, Path(folder))
         stages.mark("build")

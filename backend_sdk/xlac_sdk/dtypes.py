@@ -35,7 +35,10 @@ class DType(Enum):
         return self.value
 
     def __str__(self) -> str:
-        return self.value
+        return str(self._value_)
+
+    def __format__(self, form: str) -> str:
+        return format(self._value_, form)
 
     @property
     def bits(self) -> int:
@@ -58,11 +61,11 @@ class DType(Enum):
     @property
     def is_signed(self) -> bool:
         """True for signed integers and floats."""
-        return self.value[0] in "if" or self is DType.BF16
+        return self in _SIGNED
 
     @property
     def is_integer(self) -> bool:
-        return self.value[0] in "iu"
+        return self in _INTEGERS
 
     @property
     def compute(self) -> DType:
@@ -90,6 +93,8 @@ class DType(Enum):
 
 _BITS = {d: 8 if d is DType.BOOL else int("".join(c for c in d.value if c.isdigit())) for d in DType}
 _FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+_INTEGERS = frozenset(d for d in DType if d.value[0] in "iu")
+_SIGNED = _FLOATS | {d for d in DType if d.value[0] == "i"}
 _NUMPY = {
     DType.F64: "float64", DType.F32: "float32", DType.F16: "float16",
     DType.I8: "int8", DType.I16: "int16", DType.I32: "int32", DType.I64: "int64",

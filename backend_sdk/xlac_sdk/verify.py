@@ -41,8 +41,8 @@ from xlac_sdk.sharing import roots, walk
 from xlac_sdk.source import VerifyError
 
 P = Primitive
-_INTEGERS = frozenset({P.SHL, P.SHR, P.POPCNT, P.CLZ})
 _BITS = frozenset({P.AND, P.OR, P.XOR, P.NOT})
+_WHOLE = _BITS | {P.SHL, P.SHR, P.POPCNT, P.CLZ}  # not for floats
 _FLOATS = frozenset(
     Primitive(n)
     for n in (
@@ -181,8 +181,10 @@ class _Verifier:
         self.access(name, index, value.lanes, mask)
 
     def access(self, name: str, index: Expr, lanes: int, mask: Expr | None) -> None:
-        self.need(index.dtype.is_integer, f"the index into '{name}' is a {index.dtype}")
-        self.need(index.lanes in (1, lanes), f"'{name}' is indexed by {index.lanes} lanes for {lanes}")
+        if not index.dtype.is_integer:
+            raise self.fail(f"the index into '{name}' is a {index.dtype}")
+        if index.lanes not in (1, lanes):
+            raise self.fail(f"'{name}' is indexed by {index.lanes} lanes for {lanes}")
         if mask is not None:
             right = mask.dtype is DType.BOOL and mask.lanes == lanes
             self.need(right, f"the mask of an access to '{name}' is not {lanes} lanes of bool")
@@ -195,11 +197,14 @@ class _Verifier:
 
     def visible(self, var: Var, names: dict[str, Var]) -> None:
         known = names.get(var.name)
-        self.need(known is not None, f"'{var.name}' is used out of scope")
-        self.need(known == var, f"'{var.name}' is used as {var.dtype}x{var.lanes} but bound otherwise")
+        if known is None:
+            raise self.fail(f"'{var.name}' is used out of scope")
+        if known is not var and known != var:
+            raise self.fail(f"'{var.name}' is used as {var.dtype}x{var.lanes} but bound otherwise")
 
     def reachable(self, buffer: Buffer, buffers: set[Buffer]) -> None:
-        self.need(buffer in buffers, f"buffer '{buffer.name}' is used out of scope")
+        if buffer not in buffers:
+            raise self.fail(f"buffer '{buffer.name}' is used out of scope")
 
     def exprs(self, given: tuple[Expr, ...], names: dict[str, Var], buffers: set[Buffer]) -> None:
         for expr in walk(given):
@@ -216,12 +221,14 @@ class _Verifier:
                 case Load(buffer=buffer, index=index, lanes=lanes, mask=mask):
                     self.reachable(buffer, buffers)
                     readable = buffer.space is not Space.GLOBAL or buffer.access is not Access.WRITE
-                    self.need(readable, f"'{buffer.name}' is only written, but read")
+                    if not readable:
+                        raise self.fail(f"'{buffer.name}' is only written, but read")
                     self.access(buffer.name, index, lanes, mask)
                 case Apply():
                     self.apply(expr)
                 case Fold(primitive=primitive, value=value):
-                    self.need(primitive in FOLDABLE, f"'{primitive.value}' cannot fold lanes")
+                    if primitive not in FOLDABLE:
+                        raise self.fail(f"'{primitive.value}' cannot fold lanes")
                     self.typed(primitive, value.dtype)
                 case Shuffle(values=values, picks=picks):
                     same = len({v.dtype for v in values}) == 1 and 1 <= len(values) <= 2
@@ -233,18 +240,23 @@ class _Verifier:
 
     def const(self, value: object, dtype: DType) -> None:
         if dtype.is_float:
-            self.need(isinstance(value, int | float), f"{value!r} is not a {dtype}")
+            fine = isinstance(value, int | float)
         elif dtype is DType.BOOL:
-            self.need(value in (0, 1), f"{value!r} is not a bool")
+            fine = value in (0, 1)
         else:
             low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-            high = low + (1 << dtype.bits) - 1
-            self.need(isinstance(value, int) and low <= value <= high, f"{value!r} is not a {dtype}")
+            fine = isinstance(value, int) and low <= value < low + (1 << dtype.bits)
+        if not fine:
+            raise self.fail(f"{value!r} is not a {dtype}")
 
     def apply(self, expr: Apply) -> None:
         primitive, operands = expr.primitive, expr.operands
-        self.need(len(operands) == primitive.arity, f"'{primitive.value}' is given {len(operands)} operands")
-        self.need(all(o.lanes == expr.lanes for o in operands), f"'{primitive.value}' meets operands of other lanes")
+        if len(operands) != primitive.arity:
+            raise self.fail(f"'{primitive.value}' is given {len(operands)} operands")
+        lanes = expr.lanes
+        for operand in operands:
+            if operand.lanes != lanes:
+                raise self.fail(f"'{primitive.value}' meets operands of other lanes")
         first = operands[0].dtype
         if primitive is P.SELECT:
             self.need(first is DType.BOOL, "the condition of a select is not bool")
@@ -256,21 +268,26 @@ class _Verifier:
             whole = first.bits == expr.dtype.bits and DType.BOOL not in (first, expr.dtype)
             self.need(whole, f"a {first} has no bits of a {expr.dtype}")
             return
-        self.need(all(o.dtype is first for o in operands), f"'{primitive.value}' meets {', '.join(o.dtype.value for o in operands)}")
+        for operand in operands:
+            if operand.dtype is not first:
+                raise self.fail(f"'{primitive.value}' meets {', '.join(o.dtype.value for o in operands)}")
         result = DType.BOOL if primitive.is_comparison else first
-        self.need(expr.dtype is result, f"'{primitive.value}' of {first} is said to be {expr.dtype}")
+        if expr.dtype is not result:
+            raise self.fail(f"'{primitive.value}' of {first} is said to be {expr.dtype}")
         self.typed(primitive, first)
 
     def typed(self, primitive: Primitive, dtype: DType) -> None:
         """Whether a primitive works on a type at all."""
-        if dtype.is_half:
-            self.need(primitive in _ANY, f"'{primitive.value}' of {dtype}: halves are cast to f32 first")
+        if dtype.is_half and primitive not in _ANY:
+            raise self.fail(f"'{primitive.value}' of {dtype}: halves are cast to f32 first")
         if dtype is DType.BOOL:
-            self.need(primitive in _BOOLS, f"'{primitive.value}' of bool")
-        if dtype.is_float:
-            self.need(primitive not in _INTEGERS | _BITS, f"'{primitive.value}' of {dtype}")
-        if dtype.is_integer:
-            self.need(primitive not in _FLOATS, f"'{primitive.value}' of {dtype}")
+            wrong = primitive not in _BOOLS
+        elif dtype.is_float:
+            wrong = primitive in _WHOLE
+        else:
+            wrong = primitive in _FLOATS
+        if wrong:
+            raise self.fail(f"'{primitive.value}' of {dtype}")
 
 
 def applies(primitive: Primitive, dtype: DType) -> bool:

@@ -38,7 +38,7 @@ class Node:
 
     @property
     def shape(self) -> Shape:
-        return self.type.shape
+        return (self.types if isinstance(self.types, Type) else self.type).shape
 
     @property
     def results(self) -> tuple[Type, ...]:

@@ -43,6 +43,7 @@ from xlac.ops.view import Broadcast, Reshape, Transpose
 from xlac.passes.context import Context
 from xlac_sdk.dtypes import DType
 
+CONSTANTS = ("c", "d")  # wildcards that stand for uniform constants
 Number = int | float | bool | Callable[[DType], int | float | bool]
 
 
@@ -150,23 +151,22 @@ class Pattern:
         given = [*map(str, self.attributes.values()), *map(str, self.inputs)]
         return f"{self.op.mnemonic}({', '.join(given)})"
 
-    @property
-    def is_constant(self) -> bool:
-        """Wildcards named c and d stand for uniform constants."""
-        return self.name in ("c", "d")
-
     def match(self, node: Node, found: dict[str, Node]) -> bool:
         """Whether a node has this shape; wildcards are entered in `found`."""
         if self.op is not None:
             if type(node.op) is not self.op:
                 return False
-            if any(getattr(node.op, name) != value for name, value in self.attributes.items()):
-                return False
-            return all(p.match(i, found) for p, i in zip(self.inputs, node.inputs, strict=True))
-        value = None if self.name and not self.is_constant else constant(node)
+            for name, value in self.attributes.items():
+                if getattr(node.op, name) != value:
+                    return False
+            for p, i in zip(self.inputs, node.inputs, strict=True):  # noqa: SIM110 -- called most of all in a compile
+                if not p.match(i, found):
+                    return False
+            return True
         if not self.name:
+            value = constant(node)
             return value is not None and _equals(value, self.number)
-        if self.is_constant and value is None:
+        if self.name in CONSTANTS and constant(node) is None:
             return False
         return found.setdefault(self.name, node) is node
 

@@ -36,13 +36,13 @@ def _fives(count: int = 3) -> Node:
 )
 def fold_uniform(node: Node, site: Site) -> Node | None:
     """An operation on uniform constants is computed once, now."""
-    if not is_pointwise(node):
-        return None
     values = []
     for i in node.inputs:
         if (value := constant(i)) is None:
             return None
         values.append(value)
+    if not is_pointwise(node):
+        return None
     return fill(np.asarray(node.op.evaluate(*values)), node, site)
 
 
