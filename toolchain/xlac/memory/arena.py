@@ -1,17 +1,18 @@
 """Packs buffers with known lifetimes into one block of memory.
 
-Two strategies run and the smaller result is kept: largest first (close to the bound, quadratic, so for
-up to a few thousand buffers) and in order of time with best fit (near linear).
+Two strategies run and the smaller result is kept: largest first (close to the bound; it looks at every pair of
+buffers that are alive together, so only where those are not too many) and in order of time with best fit (near linear).
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 ALIGN = 64  # bytes: a cache line, and the widest vector
-QUADRATIC = 2_000  # buffers up to which largest-first is affordable
+MOST_PAIRS = 500_000  # of buffers alive together, up to which largest-first is affordable
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,10 @@ class Layout:
 def pack(spans: Sequence[Span]) -> Layout:
     """Offsets such that buffers alive at the same step never overlap."""
     sizes = [_round(s.nbytes) for s in spans]
-    best = _by_time(spans, sizes)
-    if len(spans) <= QUADRATIC:
+    best, bound = _by_time(spans, sizes), live_bound(spans)
+    if _extent(best, sizes) > bound and sum(len(others) for _, others in _meetings(spans, sizes)) <= MOST_PAIRS:
         best = min(_by_size(spans, sizes), best, key=lambda offsets: _extent(offsets, sizes))
-    return Layout(tuple(best), _extent(best, sizes), live_bound(spans))
+    return Layout(tuple(best), _extent(best, sizes), bound)
 
 
 def live_bound(spans: Sequence[Span]) -> int:
@@ -73,27 +74,88 @@ def _fit(size: int, taken: Iterable[tuple[int, int]]) -> int:
     return best if best >= 0 else end
 
 
-def _by_size(spans: Sequence[Span], sizes: Sequence[int]) -> list[int]:
-    order = sorted(range(len(spans)), key=lambda i: (-sizes[i], spans[i].first, i))
-    placed: list[tuple[int, int, int]] = []  # (offset, end, buffer), sorted
-    offsets = [0] * len(spans)
-    for i in order:
+def _meetings(spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[int, dict[int, None]]]:
+    """Each buffer, in order of time, with those made before it that are still alive."""
+    alive: dict[int, None] = {}
+    dying: list[tuple[int, int]] = []
+    for i in sorted(range(len(spans)), key=lambda i: (spans[i].first, -sizes[i], i)):
         if not sizes[i]:
             continue
-        s = spans[i]
-        taken = ((a, b) for a, b, j in placed if spans[j].first <= s.last and s.first <= spans[j].last)
+        while dying and dying[0][0] < spans[i].first:
+            del alive[heappop(dying)[1]]
+        yield i, alive
+        alive[i] = None
+        heappush(dying, (spans[i].last, i))
+
+
+def _by_size(spans: Sequence[Span], sizes: Sequence[int]) -> list[int]:
+    beside: dict[int, list[int]] = {}  # buffers alive together with each
+    for i, others in _meetings(spans, sizes):
+        beside[i] = list(others)
+        for j in others:
+            beside[j].append(i)
+    offsets = [0] * len(spans)
+    placed: set[int] = set()
+    for i in sorted(beside, key=lambda i: (-sizes[i], spans[i].first, i)):
+        taken = sorted((offsets[j], offsets[j] + sizes[j]) for j in beside[i] if j in placed)
         offsets[i] = _fit(sizes[i], taken)
-        insort(placed, (offsets[i], offsets[i] + sizes[i], i))
+        placed.add(i)
     return offsets
 
 
 def _by_time(spans: Sequence[Span], sizes: Sequence[int]) -> list[int]:
     offsets = [0] * len(spans)
-    alive: list[tuple[int, int, int]] = []
+    free = _Free()
+    dying: list[tuple[int, int]] = []
     for i in sorted(range(len(spans)), key=lambda i: (spans[i].first, -sizes[i], i)):
         if not sizes[i]:
             continue
-        alive = [entry for entry in alive if spans[entry[2]].last >= spans[i].first]
-        offsets[i] = _fit(sizes[i], ((a, b) for a, b, _ in alive))
-        insort(alive, (offsets[i], offsets[i] + sizes[i], i))
+        while dying and dying[0][0] < spans[i].first:
+            gone = heappop(dying)[1]
+            free.give(offsets[gone], sizes[gone])
+        offsets[i] = free.take(sizes[i])
+        heappush(dying, (spans[i].last, i))
     return offsets
+
+
+class _Free:
+    """What is free of a block that grows at its end: the tightest gap is taken, the lowest of equals."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.gaps: list[tuple[int, int]] = []  # (size, start), sorted; no two touch each other or the end
+        self.size_at: dict[int, int] = {}  # by start
+        self.start_of: dict[int, int] = {}  # by end
+
+    def take(self, size: int) -> int:
+        at = bisect_left(self.gaps, (size, -1))
+        if at == len(self.gaps):
+            self.end += size
+            return self.end - size
+        found, start = self.gaps[at]
+        self._remove(start, found)
+        if found > size:
+            self._insert(start + size, found - size)
+        return start
+
+    def give(self, start: int, size: int) -> None:
+        before = self.start_of.get(start)
+        if before is not None:
+            self._remove(before, start - before)
+            start, size = before, size + start - before
+        after = self.size_at.get(start + size)
+        if after is not None:
+            self._remove(start + size, after)
+            size += after
+        if start + size == self.end:
+            self.end = start
+        else:
+            self._insert(start, size)
+
+    def _insert(self, start: int, size: int) -> None:
+        insort(self.gaps, (size, start))
+        self.size_at[start], self.start_of[start + size] = size, start
+
+    def _remove(self, start: int, size: int) -> None:
+        del self.gaps[bisect_left(self.gaps, (size, start))]
+        del self.size_at[start], self.start_of[start + size]
