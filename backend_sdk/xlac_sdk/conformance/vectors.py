@@ -8,7 +8,7 @@ import numpy as np
 
 from xlac_sdk import build
 from xlac_sdk.conformance.case import Case, Tolerance
-from xlac_sdk.conformance.kernels import single, twice
+from xlac_sdk.conformance.programs import single, twice
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Assign, Buffer, Const, Shuffle
 from xlac_sdk.primitives import Primitive

@@ -1,0 +1,56 @@
+"""Programs of one kernel with one input and one output, around whatever statements a case is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from xlac_sdk import build
+from xlac_sdk.conformance.case import EXACT, Array, Case, Tolerance
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Access, Buffer, Expr, Kernel
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.program import Argument, Launch, Program, Role, Slot
+
+SIZE = 37  # odd on purpose
+
+
+def single(
+    name: str, body: Callable[[build.Builder, Buffer, Buffer], None], *, size: int = SIZE, out: int | None = None,
+    dtype: DType = DType.F32, result: DType | None = None, access: Access = Access.WRITE, tolerance: Tolerance = EXACT,
+    group: str = "statements", names: tuple[str, str] = ("x", "y"),
+) -> Case:  # fmt: skip
+    """A program of one kernel with one input and one output."""
+    made = result or dtype
+    x = Buffer(names[0], dtype, size, align=1)
+    y = Buffer(names[1], made, size if out is None else out, access=access, align=1)
+    builder = build.Builder()
+    body(builder, x, y)
+    identifier = "k_" + "".join(c if c.isalnum() else "_" for c in name)
+    return of_kernel(name, Kernel(identifier, (x, y), builder.body()), values(dtype, size), tolerance, group)
+
+
+def of_kernel(name: str, kernel: Kernel, values: Array, tolerance: Tolerance = EXACT, group: str = "statements", sizes: tuple[int, ...] = ()) -> Case:
+    """A program that launches a kernel of two parameters on `values`."""
+    x, y = kernel.parameters
+    assert isinstance(y.size, int) or sizes
+    count = y.size if isinstance(y.size, int) else len(values)
+    given = Slot("x", "in0", x.dtype, (len(values),), Role.INPUT)
+    wanted = Slot("y", "out0", y.dtype, (count,), Role.OUTPUT)
+    launch = Launch(kernel, (Argument(given), Argument(wanted)), sizes)
+    program = Program("conformance", (given,), (wanted,), (given, wanted), (launch,), {})
+    return Case(name, group, program, {"x": values}, tolerance)
+
+
+def values(dtype: DType, size: int) -> Array:
+    """Ordinary elements, the same each time."""
+    rng = np.random.default_rng(size)
+    if dtype.is_float:
+        return rng.standard_normal(size).astype(dtype.numpy)
+    return rng.integers(0, 2 if dtype is DType.BOOL else 100, size).astype(dtype.numpy)
+
+
+def twice(value: Expr) -> Expr:
+    """value + value"""
+    return build.apply(Primitive.ADD, value, value)
