@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from xlac.cache import Cache, key_of
 from xlac.collection import paused
 from xlac.compiled import Compiled
 from xlac.memory.plan import plan
@@ -19,6 +20,7 @@ from xlac.passes.weights import Weights
 from xlac.schedule.fusion import partition
 from xlac.schedule.group import Partition
 from xlac.schedule.share import Schedules
+from xlac.settings import settings
 from xlac.sizes import Specializing
 from xlac_sdk.backend import Backend
 from xlac_sdk.program import Program
@@ -43,19 +45,19 @@ def compile(
     *,
     dims: Mapping[str, int | str] | None = None,
     params: Mapping[str, object] | None = None,
-    threads: int = 1,
+    threads: int | None = None,
     cpu: str = "",
     triple: str = "",
 ) -> Compiled | Specializing:
     """Compiles a spec file or a model for a target.
 
-    `dims` gives symbolic sizes, `params` overrides build-time constants. A model with sizes left open is
-    compiled for each set of them when first called with it. Raises SourceError, UnsupportedError or
+    `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to XLAC_THREADS or
+    1. A model with sizes left open is compiled for each set of them when first called with it. Raises SourceError, UnsupportedError or
     LimitError.
     """
     model = load(source, dims=dims, params=params)
     backend = find(target)
-    facts = backend.target(Request(cpu=cpu, triple=triple, threads=threads))
+    facts = backend.target(Request(cpu=cpu, triple=triple, threads=threads or settings().threads))
     if model.dims:
         return Specializing(
             model.graph, lambda sizes: executable(lower(specialized(model, sizes), facts), backend)
@@ -104,13 +106,18 @@ def lower(
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program)
 
 
-def executable(lowered: Lowered, backend: Backend, folder: Path | None = None) -> Compiled:
-    """Program to something that runs: emit, build, load. A temporary folder is used unless one is given."""
+def executable(lowered: Lowered, backend: Backend) -> Compiled:
+    """Program to something that runs: emit, build, load. What was built before is taken from the cache."""
     program, target = lowered.program, lowered.target
     with paused():
         sources = backend.emit(program, target)
-    if folder is not None:
-        return Compiled(program, target, backend.load(backend.build(sources, folder), program, target))
+    now = settings()
+    if now.cache is not None:
+        cache = Cache(now.cache, now.cache_bytes)
+        key = key_of(backend, target, sources)
+        artifact = cache.artifact(key, program.name, backend, lambda folder: backend.build(sources, folder))
+        if artifact is not None:
+            return Compiled(program, target, backend.load(artifact, program, target))
     with tempfile.TemporaryDirectory(prefix="xlac-") as made:
         artifact = backend.build(sources, Path(made))
         return Compiled(program, target, backend.load(artifact, program, target))

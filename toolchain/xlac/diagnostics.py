@@ -281,6 +281,12 @@ XL5030 Training cannot be built yet
 The train section of a spec is read and checked; building a training step is planned. The model itself can be built
 from the spec without that section.
 
+XL5040 An environment variable that makes no sense
+XLAC_THREADS is a number of threads, XLAC_CACHE_BYTES a number of bytes, XLAC_CACHE a folder or the word off.
+
+XL5041 The cache is off
+XLAC_CACHE=off says to keep nothing on disk; unset it, or name a folder.
+
 XL5101 An unknown processor
 --cpu takes LLVM's names: skylake-avx512, znver4, cortex-a53, …
 

@@ -19,6 +19,7 @@ VERBS = {
     "schema": "Print the JSON Schema of the spec language.",
     "ops": "List the operations, or describe one.",
     "backend": "List, describe, create and test backends.",
+    "cache": "List, explain and clear the compiled programs kept on disk.",
     "bisect": "Find the rewrite that broke a result.",
     "reduce": "Shrink a failing spec.",
     "doctor": "Check this installation.",

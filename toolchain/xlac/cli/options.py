@@ -70,7 +70,7 @@ def target_options(function: Command) -> Command:
     decorators = [
         click.option("--target", "-t", default="cpu", show_default=True, help="The backend to compile for."),
         click.option(
-            "--threads", type=click.IntRange(1, 1024), default=None, envvar="XLAC_THREADS", help="Threads; default 1."
+            "--threads", type=click.IntRange(1, 1024), default=None, help="Threads; default XLAC_THREADS or 1."
         ),
         click.option("--cpu", default="", help="The processor to compile for; default this one."),
         click.option("--triple", default="", help="The LLVM target triple to compile for."),
@@ -87,4 +87,6 @@ def chosen(
     """The values of both groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim").items()}
     params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
-    return Chosen(spec, target, threads or 1, cpu, triple, dims, params, allow_outside)
+    from xlac.settings import settings
+
+    return Chosen(spec, target, threads or settings().threads, cpu, triple, dims, params, allow_outside)

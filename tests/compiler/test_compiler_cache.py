@@ -1,0 +1,185 @@
+"""The cache on disk: hits, damage, bounds, several processes, and a process that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xlac
+from xlac.cache import Cache, key_of
+from xlac.cli import status
+from xlac_cpu import CpuBackend
+from xlac_sdk.target import Request
+
+SPEC = Path(__file__).parents[2] / "specs" / "mlp_small.yaml"
+X = np.ones((1, 64), np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XLAC_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One element for each time the cpu backend really built something."""
+    found: list[int] = []
+    build = CpuBackend.build
+
+    def counted(self: CpuBackend, sources: Mapping[str, str], where: Path) -> Path:
+        found.append(1)
+        return build(self, sources, where)
+
+    monkeypatch.setattr(CpuBackend, "build", counted)
+    return found
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.glob("??/*") if p.is_dir())
+
+
+def test_the_second_compilation_builds_nothing(folder: Path, builds: list[int]) -> None:
+    first = xlac.compile(SPEC)(X)
+    assert len(builds) == 1 and len(entries(folder)) == 1
+    np.testing.assert_array_equal(xlac.compile(SPEC)(X), first)
+    assert len(builds) == 1
+    xlac.compile(SPEC, cpu="x86-64-v3")
+    assert len(builds) == 2 and len(entries(folder)) == 2
+
+
+def test_off_keeps_nothing(folder: Path, builds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLAC_CACHE", "off")
+    for _ in range(2):
+        xlac.compile(SPEC)(X)
+    assert len(builds) == 2 and not folder.exists()
+
+
+@pytest.mark.parametrize("harm", ["truncate", "change", "entry", "escape", "list"])
+def test_a_damaged_entry_is_made_again(folder: Path, builds: list[int], harm: str) -> None:
+    expected = xlac.compile(SPEC)(X)
+    (place,) = entries(folder)
+    (artifact,) = place.glob("*.a")
+    match harm:
+        case "truncate":
+            artifact.write_bytes(artifact.read_bytes()[:100])
+        case "change":
+            data = bytearray(artifact.read_bytes())
+            data[-1] ^= 1
+            artifact.write_bytes(bytes(data))
+        case "entry":
+            (place / "entry.json").write_text("{")
+        case "escape":
+            entry = json.loads((place / "entry.json").read_text())
+            outside = folder.parent / "evil.a"
+            outside.write_bytes(artifact.read_bytes())
+            entry["artifact"] = "../../../evil.a"
+            (place / "entry.json").write_text(json.dumps(entry))
+        case "list":
+            (place / "entry.json").write_text("[]")
+    np.testing.assert_array_equal(xlac.compile(SPEC)(X), expected)
+    assert len(builds) == 2
+
+
+def test_a_folder_that_others_may_write_to_is_not_trusted(folder: Path, builds: list[int]) -> None:
+    xlac.compile(SPEC)
+    folder.chmod(0o777)
+    xlac.compile(SPEC)(X)
+    assert len(builds) == 2
+
+
+def test_an_unwritable_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("XLAC_CACHE", str(tmp_path / "file" / "cache"))
+    assert xlac.compile(SPEC)(X).shape == (1, 64)
+
+
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache", 1 << 20)
+    backend = CpuBackend()
+
+    def make(made: Path) -> Path:
+        (made / "artifact").write_bytes(bytes(1_800))
+        return made / "artifact"
+
+    keys = [f"{i:02x}" * 32 for i in range(4)]
+    for age, key in enumerate(keys):
+        cache.artifact(key, "p", backend, make)
+        place = cache.folder / key[:2] / key
+        when = time.time() - 1000 + age
+        os.utime(place, (when, when))
+    cache.find(keys[0])
+    cache.collect(5_000)
+    assert {e.key for e in cache.entries()} == {keys[0], keys[3]}
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache", 1 << 20)
+
+    def make(made: Path) -> Path:
+        (made / "half").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cache.artifact("ab" * 32, "p", CpuBackend(), make)
+    assert not [p for p in cache.folder.rglob("*") if p.is_file()]
+
+
+CHILD = "import sys, numpy, xlac; print(xlac.compile(sys.argv[1])(numpy.ones((1, 64), numpy.float32)).sum())"
+
+
+def test_processes_share_it(folder: Path) -> None:
+    command = [sys.executable, "-c", CHILD, str(SPEC)]
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    sums = {child.communicate(timeout=120)[0] for child in children}
+    assert len(sums) == 1 and all(child.returncode == 0 for child in children)
+    assert len(entries(folder)) == 1 and not list(folder.glob("tmp-*"))
+
+
+def test_a_killed_process_leaves_no_half_entry(folder: Path) -> None:
+    for delay in (0.15, 0.35, 0.5):
+        child = subprocess.Popen([sys.executable, "-c", CHILD, str(SPEC)], stdout=subprocess.DEVNULL)
+        time.sleep(delay)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    assert xlac.compile(SPEC)(X).shape == (1, 64)
+    assert len(entries(folder)) == 1
+
+
+def test_the_key_knows_what_matters() -> None:
+    backend = CpuBackend()
+    here, other = backend.target(Request()), backend.target(Request(cpu="x86-64-v3"))
+    keys = {
+        key_of(backend, here, {"a": "x"}), key_of(backend, here, {"a": "y"}), key_of(backend, here, {"b": "x"}),
+        key_of(backend, other, {"a": "x"}), key_of(backend, here, {"a": "x", "b": ""}),
+    }  # fmt: skip
+    assert len(keys) == 5 and key_of(backend, here, {"b": "1", "a": "2"}) == key_of(backend, here, {"a": "2", "b": "1"})
+
+
+def test_the_verbs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["cache", "why", str(SPEC)]) == 0
+    assert "not in the cache" in capsys.readouterr().out
+    xlac.compile(SPEC)
+    assert status(["cache", "why", str(SPEC)]) == 0
+    assert ": in the cache" in capsys.readouterr().out
+    assert status(["cache", "ls"]) == 0
+    assert "mlp_small" in capsys.readouterr().out
+    assert status(["cache", "gc", "--all"]) == 0
+    assert status(["cache", "ls"]) == 0
+    assert "0 entries," in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "value"), [("XLAC_THREADS", "many"), ("XLAC_CACHE_BYTES", "-1")])
+def test_settings_that_make_no_sense(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(xlac.SourceError, match=name):
+        xlac.compile(SPEC)

@@ -1,0 +1,193 @@
+"""Artefacts on disk by what they were made from: compiling the same program again costs a lookup.
+
+An entry is a folder named by the hash of everything that decides the artefact: the emitted sources, the backend
+with its version, and the target's facts. It is written beside its place and renamed into it, so that processes
+and kills never leave half of one. What is read is checked against the hash recorded when it was written; an entry
+that does not match is thrown away. The least recently used go first when the cache outgrows its bound.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from xlac_sdk.backend import Backend
+from xlac_sdk.target import Target
+
+ENTRY = "entry.json"
+FRESH = 60.0  # seconds for which an entry is not collected: somebody may be about to load it
+ABANDONED = 3600.0  # seconds after which a folder that was never renamed belongs to a process that died
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One artefact: its key, the program and backend it is for, its size, and when it was last used."""
+
+    key: str
+    program: str
+    backend: str
+    nbytes: int
+    used: float
+    folder: Path
+
+
+def key_of(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:
+    """The name of an entry: a hash of everything that decides what `build` gives."""
+    digest = hashlib.sha256()
+    package = type(backend).__module__.partition(".")[0].replace("_", "-")
+    for part in (backend.name, package, _version(package), _version("xlac-sdk"), _facts(target)):
+        digest.update(part.encode() + b"\0")
+    for name in sorted(sources):
+        text = sources[name].encode()
+        digest.update(f"{name}\0{len(text)}\0".encode() + text)
+    return digest.hexdigest()
+
+
+def _facts(target: Target) -> str:
+    """Every fact of a target as text, sets in order."""
+    values = ((f.name, getattr(target, f.name)) for f in fields(target))
+    return repr([(name, sorted(map(str, v)) if isinstance(v, frozenset) else v) for name, v in values])
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "?"
+
+
+class Cache:
+    """The entries of one folder, which no other user may write to."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder, self.limit = folder, limit
+
+    def artifact(self, key: str, program: str, backend: Backend, make: Callable[[Path], Path]) -> Path | None:
+        """The artefact of `key`, made by `make` in a folder when it is not there.
+
+        None when the cache cannot be used (it cannot be written to, or others can write to it): then nothing
+        was made. Whatever `make` raises is passed on, and leaves nothing behind.
+        """
+        found = self.find(key)
+        if found is not None:
+            return found
+        made = self._room(key)
+        if made is None:
+            return None
+        try:
+            artifact = make(made)
+            files = {p.relative_to(made).as_posix(): _hash(p) for p in sorted(made.rglob("*")) if p.is_file()}
+            entry = {
+                "program": program, "backend": backend.name,
+                "artifact": artifact.relative_to(made).as_posix(), "files": files,
+            }  # fmt: skip
+            (made / ENTRY).write_text(json.dumps(entry), encoding="utf-8")
+            place = self._place(key)
+            try:
+                made.rename(place)
+            except OSError:  # another process was faster
+                shutil.rmtree(made, ignore_errors=True)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+        self.collect()
+        return self.find(key)
+
+    def find(self, key: str) -> Path | None:
+        """The artefact of `key` if its entry is whole; one that is not is removed."""
+        place = self._place(key)
+        try:
+            entry = json.loads((place / ENTRY).read_text(encoding="utf-8"))
+            artifact = place / str(entry["artifact"])
+            whole = artifact.resolve().is_relative_to(place.resolve()) and all(
+                _hash(place / name) == digest for name, digest in entry["files"].items()
+            )
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            whole = False
+        if not whole or not self._private():
+            self._remove(place)
+            return None
+        os.utime(place)
+        return artifact
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry, the least recently used first."""
+        found = []
+        for place in self.folder.glob("??/*"):
+            try:
+                entry = json.loads((place / ENTRY).read_text(encoding="utf-8"))
+                nbytes = sum(p.stat().st_size for p in place.rglob("*") if p.is_file())
+                used = place.stat().st_mtime
+                found.append(Entry(place.name, str(entry["program"]), str(entry["backend"]), nbytes, used, place))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        return iter(sorted(found, key=lambda entry: entry.used))
+
+    def collect(self, limit: int | None = None) -> list[Entry]:
+        """Removes the least recently used entries until the rest fit the bound; what processes left too."""
+        limit = self.limit if limit is None else limit
+        entries = list(self.entries())
+        total = sum(entry.nbytes for entry in entries)
+        removed = []
+        now = time.time()
+        for entry in entries:
+            if total <= limit:
+                break
+            if limit and now - entry.used < FRESH:
+                continue
+            self._remove(entry.folder)
+            removed.append(entry)
+            total -= entry.nbytes
+        for left in self.folder.glob("tmp-*"):
+            try:
+                if now - left.stat().st_mtime > ABANDONED:
+                    shutil.rmtree(left, ignore_errors=True)
+            except OSError:
+                continue
+        return removed
+
+    def _place(self, key: str) -> Path:
+        return self.folder / key[:2] / key
+
+    def _room(self, key: str) -> Path | None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._place(key).parent.mkdir(exist_ok=True, mode=0o700)
+            if not self._private():
+                return None
+            return Path(tempfile.mkdtemp(prefix="tmp-", dir=self.folder))
+        except OSError:
+            return None
+
+    def _private(self) -> bool:
+        """Whether nobody else could have put something here."""
+        try:
+            facts = self.folder.stat()
+        except OSError:
+            return False
+        mine = not hasattr(os, "getuid") or facts.st_uid == os.getuid()
+        return mine and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+    def _remove(self, place: Path) -> None:
+        """Out of sight at once, then gone: another process sees the whole entry or none."""
+        try:
+            gone = Path(tempfile.mkdtemp(prefix="tmp-", dir=self.folder))
+            place.rename(gone / "entry")
+        except OSError:
+            return
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

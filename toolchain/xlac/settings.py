@@ -1,0 +1,46 @@
+"""What the environment may set. No other file reads it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from xlac_sdk.source import Diagnostic, SourceError
+
+CACHE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """XLAC_THREADS, XLAC_CACHE (a folder, or `off`) and XLAC_CACHE_BYTES."""
+
+    threads: int
+    cache: Path | None  # None: compile without a cache
+    cache_bytes: int
+
+
+def settings() -> Settings:
+    """The settings now. Raises SourceError for a value that makes no sense."""
+    return Settings(_number("XLAC_THREADS", 1, 1, 1024), _cache(), _number("XLAC_CACHE_BYTES", CACHE_BYTES, 0, 1 << 50))
+
+
+def _number(name: str, default: int, low: int, high: int) -> int:
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    if not text.isdecimal() or not low <= int(text) <= high:
+        problem = f"{name}={text!r} must be a whole number from {low} to {high}"
+        raise SourceError(Diagnostic("XL5040", problem, hint="correct it, or unset it"))
+    return int(text)
+
+
+def _cache() -> Path | None:
+    text = os.environ.get("XLAC_CACHE", "")
+    if text.lower() == "off":
+        return None
+    if text:
+        return Path(text)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("xlac", appauthor=False)
