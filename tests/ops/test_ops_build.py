@@ -16,7 +16,7 @@ from xlac.ir.interpret import interpret
 from xlac.ir.op import OPS, Array, ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.scalar import Cast
+from xlac.ops.convert import Cast
 from xlac.ops.view import Reshape, regroup
 from xlac_sdk import build as kernels
 from xlac_sdk.dtypes import DType

@@ -11,9 +11,9 @@ from xlac.ir.dims import static
 from xlac.ir.op import OPS, Elementwise, Operand, Sample
 from xlac.ir.types import Type
 from xlac.ops import numeric
+from xlac.ops.convert import Cast
 from xlac.ops.leaf import convert_element
 from xlac.ops.sampling import draw
-from xlac.ops.scalar import Cast
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpret import run_kernel

@@ -11,10 +11,11 @@ from loops_harness import MASKED, PLAIN, TARGETS, check_graph, constant, graph_o
 
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
+from xlac.ops.convert import Cast
 from xlac.ops.index import DynSlice, DynUpdate
 from xlac.ops.leaf import Iota
 from xlac.ops.reduction import Reduce
-from xlac.ops.scalar import Add, Cast, Cos, Floor, Max, Min, Mul, Sin, Sub
+from xlac.ops.scalar import Add, Cos, Floor, Max, Min, Mul, Sin, Sub
 from xlac.ops.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
 from xlac_sdk.dtypes import DType
 

@@ -8,8 +8,9 @@ from loops_harness import MASKED, PLAIN, SCALAR, TARGETS, check_group, constant,
 
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build, numeric
+from xlac.ops.convert import Cast
 from xlac.ops.reduction import Reduce
-from xlac.ops.scalar import Add, Cast, Compare, Exp, Max, Mul, Select, Sub
+from xlac.ops.scalar import Add, Compare, Exp, Max, Mul, Select, Sub
 from xlac.ops.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
 from xlac.schedule.group import Group, Kind
 from xlac.schedule.schedule import schedule

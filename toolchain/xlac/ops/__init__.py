@@ -9,6 +9,7 @@ from xlac.ops import (
     choose,
     contraction,
     control,
+    convert,
     convolution,
     create,
     dynamic,
@@ -36,7 +37,7 @@ from xlac.ops import (
 
 __all__ = [
     "OPS", "activation", "algebra", "arrange", "attention", "choose", "contraction", "control",
-    "convolution", "create", "dynamic", "effect", "elementary", "index", "leaf", "linear", "logic",
+    "convert", "convolution", "create", "dynamic", "effect", "elementary", "index", "leaf", "linear", "logic",
     "loss", "native", "normalization", "order", "place", "pooling", "probability", "ranking", "recurrent",
     "reduction", "resize", "scalar", "statistics", "view",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type, Types
-from xlac.ops import build, scalar
+from xlac.ops import build, convert, scalar
 from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype
 from xlac.ops.control import Scan
 from xlac.ops.formula import Direct
@@ -241,7 +241,7 @@ class ReducePrecision(Composite):
         dtype = wide.type.dtype
         exponent, mantissa = (8, 23) if dtype is DType.F32 else (11, 52)
         whole = DType.U32 if dtype is DType.F32 else DType.U64
-        bits = Node.of(scalar.Bitcast(whole), wide)
+        bits = Node.of(convert.Bitcast(whole), wide)
 
         def both(a: Node, b: int | Node) -> Node:
             return build.apply1("and", a, b if isinstance(b, Node) else build.constant(b, whole))
@@ -260,7 +260,7 @@ class ReducePrecision(Composite):
             bits = build.select(build.compare(field, "gt", build.constant((bias + reach) << mantissa, whole)), infinite, bits)
             # a reach of 0 leaves one exponent, and it belongs to zero
             bits = build.select(build.compare(field, "le", build.constant((bias - reach) << mantissa, whole)), sign, bits)
-        found = Node.of(scalar.Bitcast(dtype), bits)
+        found = Node.of(convert.Bitcast(dtype), bits)
         return build.cast(build.select(build.compare(wide, "ne", wide), wide, found), x.type.dtype)
 
     @classmethod

@@ -9,8 +9,9 @@ import numpy as np
 from xlac.ir.graph import Graph
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
+from xlac.ops.convert import Cast
 from xlac.ops.leaf import Const, Param
-from xlac.ops.scalar import Cast, Compare, Scalar, Select
+from xlac.ops.scalar import Compare, Scalar, Select
 
 
 def outputs(body: Graph) -> tuple[Type, ...]:

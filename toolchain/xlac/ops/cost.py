@@ -17,11 +17,12 @@ from xlac.ir.op import Composite, Op, ShapeError
 from xlac.ir.types import Type
 from xlac.ops.contraction import Conv, Dot
 from xlac.ops.control import Call, Cond, Pick, Scan, While
+from xlac.ops.convert import Bitcast, Cast
 from xlac.ops.index import DynUpdate, Scatter
 from xlac.ops.leaf import Const, Iota, Param, RngBits
 from xlac.ops.order import Sort
 from xlac.ops.reduction import Cumulative, Reduce, Window
-from xlac.ops.scalar import Bitcast, Cast, Compare, Scalar, Select
+from xlac.ops.scalar import Compare, Scalar, Select
 
 
 @dataclass(frozen=True, slots=True)

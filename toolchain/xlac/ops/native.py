@@ -6,7 +6,7 @@ import math
 
 from xlac.ir.graph import Node
 from xlac.ir.op import Composite, declare
-from xlac.ops import build, scalar
+from xlac.ops import build, convert, scalar
 from xlac.ops.checks import BITS, FLOATS, INTEGERS, NUMBERS
 from xlac.ops.scalar import Scalar
 from xlac_sdk.dtypes import DType
@@ -138,12 +138,12 @@ def _right(x: Node, by: int) -> Node:
 
 
 def _unsigned(x: Node) -> Node:
-    dtype = scalar.unsigned(x.type.dtype)
-    return x if x.type.dtype is dtype else Node.of(scalar.Bitcast(dtype), x)
+    dtype = convert.unsigned(x.type.dtype)
+    return x if x.type.dtype is dtype else Node.of(convert.Bitcast(dtype), x)
 
 
 def _signed(x: Node, dtype: DType) -> Node:
-    return x if x.type.dtype is dtype else Node.of(scalar.Bitcast(dtype), x)
+    return x if x.type.dtype is dtype else Node.of(convert.Bitcast(dtype), x)
 
 
 @declare

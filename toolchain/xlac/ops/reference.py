@@ -18,7 +18,7 @@ from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 
 TITLES = {
-    "leaf": "Sources", "scalar": "Scalar primitives", "view": "Views", "index": "Gather and scatter", "reduction": "Reductions and windows",
+    "leaf": "Sources", "scalar": "Scalar primitives", "convert": "Conversions", "view": "Views", "index": "Gather and scatter", "reduction": "Reductions and windows",
     "contraction": "Dot and convolution", "order": "Sorting", "control": "Control flow", "effect": "Effects", "dynamic": "Sizes known later",
     "native": "More scalar functions", "elementary": "Elementary functions", "logic": "Comparisons and logic", "activation": "Activations",
     "statistics": "Statistics", "probability": "Softmax", "linear": "Matrix products", "algebra": "Linear algebra and transforms", "convolution": "Convolutions", "pooling": "Pooling",

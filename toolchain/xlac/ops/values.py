@@ -18,7 +18,7 @@ from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
-from xlac.ops import control, leaf, scalar, view
+from xlac.ops import control, convert, leaf, view
 from xlac.ops.checks import dims
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
@@ -127,7 +127,7 @@ def unify(*values: Value) -> tuple[Node, ...]:
 
 
 def cast(x: Node, dtype: DType) -> Node:
-    return x if x.type.dtype is dtype else Node.of(scalar.Cast(dtype), x)
+    return x if x.type.dtype is dtype else Node.of(convert.Cast(dtype), x)
 
 
 def spread(x: Node, shape: Shape, axes: Sequence[int]) -> Node:

@@ -15,8 +15,8 @@ from xlac.ir.graph import Graph, Node
 from xlac.ops import control, effect
 from xlac.ops.contraction import Dot
 from xlac.ops.control import Pick, Scan, While
+from xlac.ops.convert import Cast
 from xlac.ops.leaf import Const, Iota, Param
-from xlac.ops.scalar import Cast
 from xlac.ops.values import results
 from xlac.ops.view import Broadcast, Reshape, Transpose
 from xlac.passes.context import Context

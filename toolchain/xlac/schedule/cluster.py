@@ -11,8 +11,9 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
 from xlac.ops import view
 from xlac.ops.control import Pick
+from xlac.ops.convert import Bitcast, Cast
 from xlac.ops.reduction import Reduce
-from xlac.ops.scalar import Bitcast, Cast, Compare, Scalar, Select
+from xlac.ops.scalar import Compare, Scalar, Select
 from xlac.schedule.group import Kind
 
 MAX_NODES = 400  # of one kernel: beyond, compiling costs more than another launch

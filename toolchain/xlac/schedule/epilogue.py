@@ -9,7 +9,8 @@ from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import view
-from xlac.ops.scalar import Cast, Compare, Scalar, Select
+from xlac.ops.convert import Cast
+from xlac.ops.scalar import Compare, Scalar, Select
 from xlac.schedule.cost import weight
 from xlac.schedule.elements import Elements
 from xlac.schedule.group import Group

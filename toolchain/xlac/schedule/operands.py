@@ -11,7 +11,7 @@ import numpy as np
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
-from xlac.ops import leaf, scalar, view
+from xlac.ops import convert, leaf, view
 from xlac.schedule.contraction import is_constant
 from xlac.schedule.elements import row_major
 from xlac.schedule.group import Group, Kind, Launching, Scheduled, Scratch, Value
@@ -135,7 +135,7 @@ def materialize(node: Node, group: Group, target: Target, name: str) -> tuple[Vi
 
 def widen(node: Node, group: Group, target: Target, name: str) -> tuple[View, tuple[Launching, ...]]:
     """A kernel that converts an operand of halves into scratch memory."""
-    wide = Node.of(scalar.Cast(dtype=node.type.dtype.compute), node)
+    wide = Node.of(convert.Cast(dtype=node.type.dtype.compute), node)
     inputs = group.inputs if node in group.members or node in group.inputs else (*group.inputs, node)
     copied = Group(Kind.ELEMENTWISE, wide, (*group.nodes, wide), inputs, (wide,), "converts the operand")
     return materialize(wide, copied, target, name)

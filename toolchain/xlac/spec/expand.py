@@ -12,8 +12,8 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op
 from xlac.model import Model
 from xlac.ops.control import Call, Cond, Pick, Scan, While
+from xlac.ops.convert import Cast
 from xlac.ops.leaf import Const, Param
-from xlac.ops.scalar import Cast
 from xlac.ops.view import Slice
 from xlac.spec import attributes
 from xlac.spec.text import flow, scalar, type_text

@@ -6,14 +6,14 @@ import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ir.op import OPS, Op
-from xlac.ops import scalar
+from xlac.ops import convert, scalar
 from xlac.ops.leaf import Const
 from xlac.ops.view import Broadcast
 from xlac.passes.pattern import Site, constant, fill, rule
 from xlac_sdk.dtypes import DType
 
 POINTWISE: tuple[type[Op], ...] = (
-    *(op for op in OPS.values() if issubclass(op, scalar.Scalar)), scalar.Compare, scalar.Select, scalar.Cast, scalar.Bitcast,
+    *(op for op in OPS.values() if issubclass(op, scalar.Scalar)), scalar.Compare, scalar.Select, convert.Cast, convert.Bitcast,
 )  # fmt: skip
 """Operations that compute each element from the elements at the same place (a bitcast where the width stays)."""
 
@@ -31,7 +31,7 @@ def _fives(count: int = 3) -> Node:
     examples=[
         lambda p: Node.of(scalar.Sqrt(), _fives()),
         lambda p: Node.of(scalar.Compare("lt"), _fives(), _fives()),
-        lambda p: Node.of(scalar.Cast(DType.BF16), _fives()),
+        lambda p: Node.of(convert.Cast(DType.BF16), _fives()),
     ],
 )
 def fold_uniform(node: Node, site: Site) -> Node | None:

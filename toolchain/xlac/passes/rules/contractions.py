@@ -8,7 +8,7 @@ import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ops.contraction import Dot
-from xlac.ops.scalar import Cast
+from xlac.ops.convert import Cast
 from xlac.ops.view import Reshape, Transpose
 from xlac.passes.pattern import Parameter, Site, rule
 from xlac.passes.rules.logic import holds

@@ -6,8 +6,9 @@ import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ops.checks import BITS, FLOATS, INTEGERS
+from xlac.ops.convert import Bitcast, Cast
 from xlac.ops.leaf import Const
-from xlac.ops.scalar import Bitcast, Cast, Compare, Select
+from xlac.ops.scalar import Compare, Select
 from xlac.ops.view import Broadcast
 from xlac.passes.pattern import (
     Example,

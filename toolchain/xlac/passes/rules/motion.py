@@ -11,9 +11,10 @@ import numpy as np
 from xlac.ir.dims import Shape, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
+from xlac.ops.convert import Cast
 from xlac.ops.leaf import Const, Param
 from xlac.ops.reduction import Cumulative, Reduce, Window
-from xlac.ops.scalar import Add, Cast, Exp, Mul
+from xlac.ops.scalar import Add, Exp, Mul
 from xlac.ops.view import Broadcast, Reshape, Slice, Transpose
 from xlac.passes.pattern import Parameter, Site, constant, rule
 from xlac.passes.rules.constants import POINTWISE, is_pointwise
