@@ -17,8 +17,9 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ops import build
 from xlac.passes import pipeline
-from xlac.passes.pattern import Equation, Structural
+from xlac.passes.pattern import Equation
 from xlac.passes.pipeline import PASSES, optimize
+from xlac.passes.rule import Structural
 from xlac.passes.trace import Trace
 from xlac.passes.weights import Weights
 from xlac_sdk.dtypes import DType

@@ -17,8 +17,9 @@ from xlac.ops.contraction import Conv, Dot
 from xlac.ops.leaf import Const, Param
 from xlac.ops.view import Broadcast
 from xlac.passes.context import Context
-from xlac.passes.pattern import Equation, Structural, x, y
+from xlac.passes.pattern import Equation, x, y
 from xlac.passes.pipeline import RULES
+from xlac.passes.rule import Structural
 from xlac_sdk.dtypes import DType
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xlac.ir.graph import Graph
 from xlac.passes import motion
 from xlac.passes.context import Context
-from xlac.passes.pattern import Rule
 from xlac.passes.rewriter import rewrite
+from xlac.passes.rule import Rule
 from xlac.passes.rules.affine import AFFINE
 from xlac.passes.rules.contractions import CONTRACTIONS
 from xlac.passes.trace import Trace

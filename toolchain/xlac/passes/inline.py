@@ -13,8 +13,8 @@ from xlac.ops.control import Call, Cond, Pick, Scan
 from xlac.ops.leaf import Const
 from xlac.ops.view import Reshape
 from xlac.passes.context import Context
-from xlac.passes.pattern import constant
 from xlac.passes.rewriter import everywhere, rebuild
+from xlac.passes.rule import constant
 from xlac.passes.trace import Trace
 
 

@@ -11,8 +11,8 @@ from xlac.ops.contraction import Conv
 from xlac.ops.view import Transpose
 from xlac.passes import motion
 from xlac.passes.context import Context
-from xlac.passes.pattern import Parameter, Rule, Site, rule
 from xlac.passes.rewriter import rewrite
+from xlac.passes.rule import Parameter, Rule, Site, rule
 from xlac.passes.trace import Trace
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xlac.ir.graph import Graph
 from xlac.passes.context import Context
-from xlac.passes.pattern import Rule
 from xlac.passes.rewriter import rewrite
+from xlac.passes.rule import Rule
 from xlac.passes.rules.constants import CONSTANTS
 from xlac.passes.rules.motion import MOTION
 from xlac.passes.rules.parts import PARTS

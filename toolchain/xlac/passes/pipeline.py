@@ -10,7 +10,7 @@ from xlac.ir.graph import Graph
 from xlac.ir.op import Array
 from xlac.passes import contractions, cse, dce, expand, fold, inline, layout, loops, motion, simplify
 from xlac.passes.context import Context
-from xlac.passes.pattern import Rule
+from xlac.passes.rule import Rule
 from xlac.passes.trace import Trace
 from xlac.passes.weights import Weights
 from xlac_sdk.source import Diagnostic, SourceError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ir.op import Op
 from xlac.passes.context import Context
-from xlac.passes.pattern import Rule
+from xlac.passes.rule import Rule
 from xlac.passes.trace import Trace
 from xlac_sdk.source import Origin
 

@@ -14,7 +14,7 @@ from xlac.ops.contraction import Conv, Dot
 from xlac.ops.leaf import Const, Iota, Param
 from xlac.ops.scalar import Add, Div, Mul, Sub
 from xlac.ops.view import Broadcast
-from xlac.passes.pattern import Parameter, Site, constant, fill, rule
+from xlac.passes.rule import Parameter, Site, constant, fill, rule
 from xlac.passes.rules.views import broadcast
 
 LOOK = 64  # nodes: expressions over weights that are larger are taken for something else

@@ -21,7 +21,6 @@ from xlac.passes.pattern import (
     c,
     ceil,
     computed,
-    constant,
     d,
     exp,
     floor,
@@ -38,6 +37,7 @@ from xlac.passes.pattern import (
     y,
     z,
 )
+from xlac.passes.rule import constant
 from xlac_sdk.dtypes import DType
 
 FULL = frozenset({DType.F32, DType.F64})

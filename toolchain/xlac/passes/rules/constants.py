@@ -9,7 +9,7 @@ from xlac.ir.op import OPS, Op
 from xlac.ops import convert, scalar
 from xlac.ops.leaf import Const
 from xlac.ops.view import Broadcast
-from xlac.passes.pattern import Site, constant, fill, rule
+from xlac.passes.rule import Site, constant, fill, rule
 from xlac_sdk.dtypes import DType
 
 POINTWISE: tuple[type[Op], ...] = (

@@ -8,7 +8,7 @@ from xlac.ir.dims import bounds
 from xlac.ir.graph import Node
 from xlac.ops.scalar import Div, Mul
 from xlac.ops.view import Broadcast
-from xlac.passes.pattern import Site, constant, fill, rule
+from xlac.passes.rule import Site, constant, fill, rule
 from xlac.passes.rules.views import broadcast
 
 

@@ -11,20 +11,15 @@ from xlac.ops.leaf import Const
 from xlac.ops.scalar import Compare, Select
 from xlac.ops.view import Broadcast
 from xlac.passes.pattern import (
-    Example,
-    Parameter,
-    Site,
     and_,
     c,
     compare,
-    constant,
     d,
     max_,
     min_,
     not_,
     or_,
     p,
-    rule,
     select,
     shl,
     shr,
@@ -33,6 +28,7 @@ from xlac.passes.pattern import (
     y,
     z,
 )
+from xlac.passes.rule import Example, Parameter, Site, constant, rule
 from xlac.passes.rules.algebra import varies
 from xlac_sdk.dtypes import DType
 

@@ -16,7 +16,7 @@ from xlac.ops.leaf import Const, Param
 from xlac.ops.reduction import Cumulative, Reduce, Window
 from xlac.ops.scalar import Add, Exp, Mul
 from xlac.ops.view import Broadcast, Reshape, Slice, Transpose
-from xlac.passes.pattern import Parameter, Site, constant, rule
+from xlac.passes.rule import Parameter, Site, constant, rule
 from xlac.passes.rules.constants import POINTWISE, is_pointwise
 from xlac.passes.rules.parts import cut
 from xlac.passes.rules.reductions import reduce

@@ -14,7 +14,7 @@ from xlac.ops.index import DynSlice
 from xlac.ops.leaf import Const
 from xlac.ops.reduction import Window
 from xlac.ops.view import Pad, Slice
-from xlac.passes.pattern import Parameter, Site, constant, rule
+from xlac.passes.rule import Parameter, Site, constant, rule
 from xlac.passes.rules.parts import pad
 from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType

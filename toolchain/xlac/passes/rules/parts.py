@@ -9,7 +9,7 @@ import numpy as np
 from xlac.ir.graph import Node
 from xlac.ops.leaf import Const
 from xlac.ops.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
-from xlac.passes.pattern import Parameter, Site, constant, rule
+from xlac.passes.rule import Parameter, Site, constant, rule
 from xlac.passes.rules.views import Ints, broadcast, integers, reshape, transpose, units_added
 
 Span = tuple[int, int, int]  # start, stop, step

@@ -8,7 +8,7 @@ from xlac.ir.graph import Node
 from xlac.ops.reduction import Reduce
 from xlac.ops.scalar import Add
 from xlac.ops.view import Broadcast, Reshape, Transpose
-from xlac.passes.pattern import Site, fill, rule
+from xlac.passes.rule import Site, fill, rule
 from xlac.passes.rules.views import broadcast, transpose
 from xlac_sdk.dtypes import DType
 

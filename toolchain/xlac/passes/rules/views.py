@@ -10,7 +10,7 @@ from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.graph import Node
 from xlac.ops.leaf import Const
 from xlac.ops.view import Broadcast, Reshape, Transpose
-from xlac.passes.pattern import Site, rule
+from xlac.passes.rule import Site, rule
 
 Ints = tuple[int, ...]
 
