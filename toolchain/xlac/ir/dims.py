@@ -154,11 +154,12 @@ def _text(monomial: Monomial, factor: int) -> str:
 
 def symbols(dim: Dim) -> frozenset[Symbol]:
     """Every symbol in a size."""
+    if not isinstance(dim, Sym):
+        return frozenset()
     found: set[Symbol] = set()
-    if isinstance(dim, Sym):
-        for monomial, _ in dim.parts:
-            for atom in monomial:
-                found |= {atom} if isinstance(atom, Symbol) else symbols(atom.dividend)
+    for monomial, _ in dim.parts:
+        for atom in monomial:
+            found |= {atom} if isinstance(atom, Symbol) else symbols(atom.dividend)
     return frozenset(found)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
@@ -141,6 +142,7 @@ def attributes(op: Op) -> dict[str, Any]:
     return {f.name: getattr(op, f.name) for f in fields(op)}  # type: ignore[arg-type]
 
 
+@cache
 def arity(op: type[Op]) -> tuple[int, int | None]:
     """The fewest and most inputs an operation takes (None: any number)."""
     required = sum(not name.endswith("?") and not name.startswith("*") for name in op.operands)
