@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test lint types conformance fuzz docs bless clean
+.PHONY: demo test lint types conformance fuzz docs bless bench-setup bench clean
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -32,6 +32,22 @@ docs: $(VENV)/.tested ## regenerate what is generated
 
 bless: $(VENV)/.tested ## accept the present output as the goldens
 	$(BIN)/python -m pytest -n 2 tests --bless
+
+PEERS := ort openvino jax torch
+CONTENDERS := xlac,onnxruntime,openvino,jax,torch_inductor
+BENCH := --contenders $(CONTENDERS) --threads 1,2
+WORK := $(CURDIR)/bench/.work
+PEER_VENVS := $(CURDIR)/bench/.venvs
+
+bench-setup: $(VENV)/.installed ## the peers' environments, one at a time, and the workloads' arrays; see bench/README.md
+	PYTHON=$(PYTHON) bench/peers/setup.sh $(PEER_VENVS) suite $(PEERS)
+	test -e $(WORK)/.made || $(PEER_VENVS)/suite/bin/python bench/peers/materialize.py $(WORK)/models
+	touch $(WORK)/.made
+
+bench: bench-setup ## xlac beside its peers on the suite, then the tables
+	cd bench/peers && SUITE_VENVS=$(PEER_VENVS) SUITE_TMP=$(WORK) $(PEER_VENVS)/suite/bin/python run.py \
+	  --models $(WORK)/models --out $(WORK)/peers.json --logs $(WORK)/logs $(BENCH)
+	$(BIN)/python bench/report.py $(WORK)/peers.json
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
