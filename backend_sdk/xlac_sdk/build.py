@@ -12,8 +12,26 @@ from contextlib import contextmanager
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import (
-    Allocate, Apply, Assign, Barrier, Buffer, Const, Expr, Fold, For, If, Let, Load, LoopKind, Prefetch,
-    Ramp, Space, Splat, Stmt, Store, Var,
+    Allocate,
+    Apply,
+    Assign,
+    Barrier,
+    Buffer,
+    Const,
+    Expr,
+    Fold,
+    For,
+    If,
+    Let,
+    Load,
+    LoopKind,
+    Prefetch,
+    Ramp,
+    Space,
+    Splat,
+    Stmt,
+    Store,
+    Var,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive, result_dtype
 

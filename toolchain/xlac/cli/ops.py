@@ -28,5 +28,5 @@ def command(name: str | None, as_json: bool) -> None:
     if name not in OPS:
         close = get_close_matches(name, OPS, n=1)
         hint = f"did you mean '{close[0]}'?" if close else "`xlac ops` lists them"
-        raise SourceError(Diagnostic("XL2003", f"unknown operation '{name}'", hint=hint))
+        raise SourceError(Diagnostic("XL2001", f"unknown operation '{name}'", hint=hint))
     click.echo(reference.describe(OPS[name]))
