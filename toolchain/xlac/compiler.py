@@ -103,6 +103,7 @@ def lower(
         groups = partition(captured(graph), target, fuse=fuse)
         schedules = Schedules(target)
         program = plan(groups, schedules, weights, model.state)
+        program = replace(program, facts={**program.facts, "precision": model.precision})
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program)
 
 

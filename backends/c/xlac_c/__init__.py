@@ -42,7 +42,8 @@ class CBackend(Backend):
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         verify_program(program)
-        return Source(with_kernels(program, lambda k: legalize(k, target)), self.dialect).files()
+        fast = program.facts.get("precision") == "fast"
+        return Source(with_kernels(program, lambda k: legalize(k, target, fast)), self.dialect).files()
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         """Compiles with the system's C compiler. Raises UnsupportedError where there is none."""

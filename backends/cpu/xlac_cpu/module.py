@@ -42,13 +42,14 @@ def emit(program: Program, target: Target, machine: Machine) -> dict[str, str]:
     style = Style(
         machine.half, target.threads > 1, machine.fence, eager=not machine.is_x86, ternary=machine.masked
     )
+    fast = program.facts.get("precision") == "fast"
     aligns = layout.alignments(program)
     symbols: dict[Kernel, str] = {}
     written: dict[Text, str] = {}
     groups: list[_Group] = [_Group()]
     for kernel in program.kernels:
         needed: dict[str, None] = {}
-        text = function.write(legalize(kernel, target), aligns[kernel], style, needed)
+        text = function.write(legalize(kernel, target, fast), aligns[kernel], style, needed)
         symbol = written.get(text)
         if symbol is None:
             symbol = written[text] = f"k{len(written)}_{kernel.name}"

@@ -9,6 +9,7 @@ import numpy as np
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
+from xlac.memory.arena import ALIGN
 from xlac.ops.leaf import Const, Param
 from xlac.schedule.group import Packed
 from xlac_sdk.program import Role, Slot
@@ -88,6 +89,13 @@ class Constants:
 
 
 def _flat(array: Array, packed: Packed) -> Array:
+    """The elements of a packing on a cache line's boundary, where vectors need not straddle lines."""
     flat = np.ascontiguousarray(array, packed.dtype.numpy).reshape(-1)
     assert flat.size == packed.size, f"packing {packed.key} gave {flat.size} elements, not {packed.size}"
-    return flat
+    if flat.ctypes.data % ALIGN == 0:
+        return flat
+    room = np.empty(flat.nbytes + ALIGN, np.uint8)
+    start = -room.ctypes.data % ALIGN
+    placed = room[start : start + flat.nbytes].view(flat.dtype)
+    placed[:] = flat
+    return placed
