@@ -1,4 +1,4 @@
-"""`xlac bisect`: which rewrite of the optimizer broke a result."""
+"""`xlac bisect`: which rewrite, expansion or kernel broke a result."""
 
 from __future__ import annotations
 
@@ -17,18 +17,24 @@ from xlac.cli.options import chosen, pairs, spec_options, target_options
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
 def command(given: tuple[str, ...], archive: Path | None, seed: int, **options: Any) -> int:
-    """Compile SPEC with fewer and fewer rewrites until it agrees with the interpreter.
+    """Name what breaks the result of SPEC: a rewrite, an expansion, a kernel or the backend.
 
+    Graphs are interpreted with fewer and fewer rewrites; when all of those are right, every kernel is run alone.
     Exit code 1 says that a culprit was found; it is printed.
     """
     from xlac.debug.bisect import bisect
+    from xlac.debug.blame import locate
+
+    def tell(line: str) -> None:
+        click.echo(line, err=True)
 
     subject = open_subject(chosen(**options), pairs(given, "--input"), archive, seed)
-    culprit = bisect(lambda trace: subject.outcome(trace).right, lambda line: click.echo(line, err=True))
-    if culprit is None:
+    outcome = subject.outcome()
+    if outcome.right:
         click.echo("the compiled model agrees with the interpreter: nothing to bisect")
         return 0
-    click.echo(str(culprit))
+    tell(f"it fails: {outcome}")
+    click.echo(str(bisect(lambda trace: subject.interpreted(trace).right, tell) or locate(subject, tell)))
     return 1
 
 

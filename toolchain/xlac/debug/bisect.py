@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xlac.passes.trace import Trace
 
 Attempt = Callable[[Trace], bool]
-"""Compiles and runs with the rewrites that a trace permits; whether the result is right."""
+"""Optimizes with the rewrites that a trace permits and runs what that gives; whether the result is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Culprit:
 
     def __str__(self) -> str:
         if not self.number:
-            return "the result is wrong without any rewrite: look at lowering, the schedules or the backend"
+            return "the graph as loaded, interpreted in its own types, is far from exact arithmetic: look at the model's numbers"
         return f"rewrite {self.number} of {self.of}: {self.rewrite}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,9 @@ from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
 from xlac.model import Model
+from xlac.passes.pipeline import optimize
 from xlac.passes.trace import Trace
+from xlac.passes.weights import Weights
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
@@ -47,18 +49,39 @@ class Subject:
         """The same with another graph and its values."""
         return replace(self, model=replace(self.model, graph=graph, weights=weights), inputs=inputs)
 
-    def outcome(self, trace: Trace | None = None) -> Outcome:
-        """Compiles and runs, with no more rewrites than the trace permits, and compares with the interpreter."""
+    def optimized(self, trace: Trace | None = None) -> tuple[Graph, Weights]:
+        """The graph after the passes, with no more rewrites than the trace permits, and the weights it reads."""
+        weights = Weights.over(self.model.weights)
+        graph = optimize(self.model.graph, self.target, weights=weights, precision=self.model.precision, trace=trace)
+        return graph, weights
+
+    def interpreted(self, trace: Trace) -> Outcome:
+        """Interprets the optimized graph, so that nothing but the passes can be at fault."""
+
+        def run() -> Mapping[str, Array]:
+            graph, weights = self.optimized(trace)
+            return interpret(graph, self.inputs, weights)
+
+        return self._compared(run)
+
+    def outcome(self) -> Outcome:
+        """Compiles and runs, and compares with the interpreter."""
         from xlac.compiler import executable, lower
 
-        graph = self.model.graph
-        wanted = interpret(graph, self.inputs, self.model.weights, float64=True)
-        try:
-            compiled = executable(lower(self.model, self.target, trace=trace), self.backend)
+        def run() -> Mapping[str, Array]:
+            graph = self.model.graph
+            compiled = executable(lower(self.model, self.target), self.backend)
             found = compiled(**{node.op.name: self.inputs[node.op.name] for node in graph.inputs})  # type: ignore[attr-defined]
+            return found if isinstance(found, dict) else {next(iter(graph.outputs)): found}
+
+        return self._compared(run)
+
+    def _compared(self, run: Callable[[], Mapping[str, Array]]) -> Outcome:
+        wanted = interpret(self.model.graph, self.inputs, self.model.weights, float64=True)
+        try:
+            outputs = run()
         except Exception as error:
             return Outcome(type(error).__name__, str(error).partition("\n")[0])
-        outputs = found if isinstance(found, dict) else {next(iter(graph.outputs)): found}
         apart = [name for name, want in wanted.items() if not agree(want, np.asarray(outputs[name]))]
         return Outcome("differs", f"outputs {', '.join(apart)}") if apart else Outcome("right")
 

@@ -14,14 +14,17 @@ from xlac_sdk.source import Origin
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return Expander(context.target.claims).graph(graph)
+    return Expander(context.target.claims, trace).graph(graph)
 
 
 class Expander:
-    """Expands graphs; a graph that several operations hold is expanded once."""
+    """Expands graphs; a graph that several operations hold is expanded once.
 
-    def __init__(self, claims: Collection[str]) -> None:
-        self.claims = claims
+    A composite whose expansion the trace refuses stays, which the interpreter runs and no schedule takes.
+    """
+
+    def __init__(self, claims: Collection[str], trace: Trace) -> None:
+        self.claims, self.trace = claims, trace
         self.done: dict[Graph, Graph] = {}
         self.parts: dict[Node, tuple[Node, ...]] = {}  # what the results of an expanded node became
 
@@ -35,7 +38,7 @@ class Expander:
         op = node.op
         if isinstance(op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][op.index]
-        if is_expanded(op) and op.mnemonic not in self.claims:
+        if is_expanded(op) and op.mnemonic not in self.claims and self.trace.permits(f"expansion of {op.mnemonic}", node):
             assert isinstance(op, Composite)
             found = self.expand(node, op)
             if len(found) == 1:

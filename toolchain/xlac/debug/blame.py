@@ -1,0 +1,202 @@
+"""Names the kernel that broke a result, when the optimized graph is right.
+
+Each group is run alone, on the values that the interpreter gives its inputs, so that the faults of one do not reach
+another. The SDK's interpreter then tells a wrong schedule from a backend that does not do what the kernel says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xlac.compiler import Lowered, executable, lower
+from xlac.debug.compare import Subject, agree
+from xlac.ir.graph import Graph, Node
+from xlac.ir.interpret import evaluate, interpret
+from xlac.ir.op import Array
+from xlac.memory.plan import plan
+from xlac.ops.control import Call, Cond, Scan, While
+from xlac.ops.leaf import Param
+from xlac.passes.capture import captured, is_constant
+from xlac.schedule.fusion import is_alias, partition
+from xlac.schedule.group import Group, Kind, Partition
+from xlac.schedule.share import Schedules
+from xlac_sdk.interpret import Interpreter
+from xlac_sdk.program import Program
+
+INTERPRETED = 20_000_000  # operations of a program up to which the SDK's interpreter, an element at a time, is asked
+
+Values = dict[Node, tuple[Array, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """What is at fault, and what it computes: a line for each entry of the model."""
+
+    what: str
+    computes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n  computes ".join((self.what, *self.computes))
+
+
+def locate(subject: Subject, tell: Callable[[str], None] = lambda line: None) -> Blame:
+    """The kernel at fault, or what remains when each is right alone."""
+    graph, weights = subject.optimized()
+    search = _Search(subject, weights, tell)
+    found = search.graph(graph, {n: (_given(n, subject.inputs, weights),) for n in graph.nodes() if isinstance(n.op, Param)})
+    return found or search.whole()
+
+
+def _given(node: Node, inputs: Mapping[str, Array], weights: Mapping[str, Array]) -> Array:
+    assert isinstance(node.op, Param)
+    return np.asarray((weights if node.op.kind == "weight" else inputs)[node.op.name])
+
+
+class _Search:
+    def __init__(self, subject: Subject, weights: Mapping[str, Array], tell: Callable[[str], None]) -> None:
+        self.subject, self.weights, self.tell = subject, weights, tell
+        self.schedules = Schedules(subject.target)
+
+    def graph(self, graph: Graph, values: Values) -> Blame | None:
+        """The first group of a graph that is wrong on right inputs."""
+        for node in graph.nodes():
+            if node not in values:
+                values[node] = evaluate(node, [values[i] for i in node.inputs])
+        for group in partition(graph, self.subject.target).groups:
+            if not is_alias(group):
+                found = self.group(group, values)
+                if found is not None:
+                    return found
+        return None
+
+    def group(self, group: Group, values: Values) -> Blame | None:
+        alone, given = _alone(group, values)
+        graph = alone.graph
+        wanted = interpret(graph, given, self.weights, float64=True)
+        if group.kind is Kind.CONTROL:
+            alone = partition(captured(graph), self.subject.target)
+        names = _entries(group)
+        try:
+            lowered = self.lowered(alone)
+        except Exception as error:
+            return Blame(f"no kernel can be made of a {group.kind.value} group: {_said(error)}", names)
+        kernels = ", ".join(k.name for k in lowered.program.kernels) or group.hero.op.mnemonic
+        verdict = self.tried(lowered, given, wanted)
+        self.tell(f"{kernels}: {verdict or 'right'}")
+        if not verdict:
+            return None
+        if group.kind is Kind.CONTROL:
+            return self.inside(group.hero, values) or Blame(f"wrong steps around {kernels}: {verdict}", names)
+        program = lowered.program
+        if sum(k.work.flops for k in program.kernels) > INTERPRETED:
+            return Blame(f"kernel {kernels}, or the backend on it: {verdict}; `xlac reduce` makes it small enough to tell", names)
+        if not _differs(wanted, lambda: _interpreted(program, given)):
+            return Blame(f"backend '{self.subject.backend.name}' disagrees with the interpreter on kernel {kernels}: {verdict}", names)
+        if len(group.nodes) > 1 and not self.tried(self.lowered(partition(graph, self.subject.target, fuse=False)), given, wanted):
+            return Blame(f"wrong kernel {kernels}: {verdict}; its nodes are right one by one, so it is how they are fused", names)
+        return Blame(f"wrong kernel {kernels}: {verdict}", names)
+
+    def inside(self, node: Node, values: Values) -> Blame | None:
+        """The group at fault in the first turn of a loop, in the branch that is taken, or in a call."""
+        for body, operands in _entered(node, [values[i][0] for i in node.inputs]):
+            known = {p: o for p, (o, _) in zip(body.inputs, operands, strict=True) if o is not None and is_constant(o)}
+            inner = body.rewrite(lambda n, k=known: k.get(n, n))  # type: ignore[misc]
+            given: Values = {p: (a,) for p, (_, a) in zip(body.inputs, operands, strict=True)}
+            given |= {n: (_given(n, {}, self.weights),) for n in known.values() if isinstance(n.op, Param)}
+            found = self.graph(Graph(inner.name, tuple(p for p in body.inputs if p not in known), inner.outputs), given)
+            if found is not None:
+                return found
+        return None
+
+    def lowered(self, groups: Partition) -> Lowered:
+        program = plan(groups, self.schedules, self.weights)
+        return Lowered(self.subject.model, self.subject.target, groups, self.schedules, program)
+
+    def tried(self, lowered: Lowered, given: Mapping[str, Array], wanted: Mapping[str, Array]) -> str:
+        """How a program on the backend differs from what is wanted; or nothing."""
+
+        def run() -> Mapping[str, Array]:
+            compiled = executable(lowered, self.subject.backend)
+            found = compiled(**{slot.name: given[slot.name] for slot in lowered.program.inputs})
+            return found if isinstance(found, dict) else {lowered.program.outputs[0].name: found}
+
+        return _differs(wanted, run)
+
+    def whole(self) -> Blame:
+        """Every kernel is right alone: the steps between them, the memory plan, or the backend's host code."""
+        subject = self.subject
+        program = lower(subject.model, subject.target).program
+        plain = "every kernel is right alone: look at how steps share memory (`xlac inspect --stage memory`)"
+        if sum(k.work.flops for k in program.kernels) > INTERPRETED:
+            return Blame(plain)
+        wanted = interpret(subject.model.graph, subject.inputs, subject.model.weights, float64=True)
+        if _differs({s.name: wanted[s.name] for s in program.outputs}, lambda: _interpreted(program, subject.inputs)):
+            return Blame(plain)
+        return Blame(f"every kernel is right alone, and the interpreter runs the program rightly: backend '{subject.backend.name}'")
+
+
+def _alone(group: Group, values: Values) -> tuple[Partition, dict[str, Array]]:
+    """A group as a program of its own, whose inputs are the values that it reads, and those."""
+    new: dict[Node, Node] = {}
+    given: dict[str, Array] = {}
+    for number, node in enumerate(dict.fromkeys(i for i in group.inputs if not is_constant(i))):
+        name = f"v{number}"
+        new[node] = Node.of(Param(name, node.type))
+        given[name] = np.ascontiguousarray(values[node][0])
+    params = tuple(new.values())
+    for node in group.nodes:
+        new[node] = replace(node, inputs=tuple(new.get(i, i) for i in node.inputs))
+    outputs = tuple(new[n] for n in group.outputs)
+    graph = Graph("alone", params, {f"out{i}": n for i, n in enumerate(outputs)})
+    inputs = tuple(new.get(i, i) for i in group.inputs)
+    made = Group(group.kind, new[group.hero], tuple(new[n] for n in group.nodes), inputs, outputs, group.reason)
+    return Partition(graph, (made,)), given
+
+
+def _entered(node: Node, arrays: Sequence[Array]) -> list[tuple[Graph, list[tuple[Node | None, Array]]]]:
+    """Bodies that a control operation enters first, with the operand and the value of each of their inputs."""
+    pairs: list[tuple[Node | None, Array]] = list(zip(node.inputs, arrays, strict=True))
+    match node.op:
+        case Call(body=Graph() as body):
+            return [(body, pairs)]
+        case Cond(branches=branches):
+            index = int(arrays[0])
+            return [(branches[index if 0 <= index < len(branches) else -1], pairs[1:])]
+        case While(cond=Graph() as cond, body=Graph() as body):
+            now: list[tuple[Node | None, Array]] = [(None, a) for a in arrays]  # a carry is no constant
+            return [(cond, now), (body, now)]
+        case Scan(body=Graph() as body, length=int() as length) if length:
+            _, xs, rest = node.op.parts(pairs)
+            at = length - 1 if node.op.reverse else 0
+            return [(body, [*((None, a) for a in arrays[: node.op.carries]), *((None, x[at]) for _, x in xs), *rest])]
+    return []
+
+
+def _interpreted(program: Program, given: Mapping[str, Array]) -> dict[str, Array]:
+    outputs = {s.name: np.empty(s.shape, s.dtype.numpy) for s in program.outputs}
+    Interpreter(program).run({s.name: np.ascontiguousarray(given[s.name]) for s in program.inputs}, outputs)
+    return outputs
+
+
+def _differs(wanted: Mapping[str, Array], run: Callable[[], Mapping[str, Array]]) -> str:
+    try:
+        found = run()
+    except Exception as error:
+        return _said(error)
+    apart = [name for name, want in wanted.items() if not agree(want, np.asarray(found[name]))]
+    return f"{len(apart)} of {len(wanted)} results differ" if apart else ""
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def _entries(group: Group) -> tuple[str, ...]:
+    """The nodes of a group by the entry of the model that they come from."""
+    found: dict[str, list[str]] = {}
+    for node in group.nodes:
+        found.setdefault(str(node.origin or ""), []).append(node.op.mnemonic)
+    return tuple(f"{entry}: {' '.join(nodes)}" if entry else " ".join(nodes) for entry, nodes in found.items())
