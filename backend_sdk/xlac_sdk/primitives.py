@@ -82,10 +82,6 @@ class Primitive(Enum):
         """True when the result is bool whatever the operands are."""
         return self in _COMPARISONS
 
-    @property
-    def is_mandatory(self) -> bool:
-        return self in MANDATORY
-
 
 _COMPARISONS = frozenset({Primitive.LT, Primitive.EQ, Primitive.LE, Primitive.NE})
 _UNARY = "cast bitcast floor exp log sin sqrt neg abs not ceil trunc round exp2 expm1 log2 log1p cos tanh sigmoid erf rsqrt popcnt clz"

@@ -70,10 +70,10 @@ def test_the_chapter_names_every_section_key_and_number() -> None:
 
 
 def test_the_chapter_states_the_limits() -> None:
-    from xlac.spec import blocks, context, document, expression, yaml
+    from xlac.spec import blocks, context, document, expression, fields, yaml
 
     for number in (
-        yaml.MAX_BYTES >> 20, yaml.MAX_DEPTH, yaml.MAX_VALUES, yaml.MAX_DIGITS, schema.MAX_NAME, expression.MAX_LENGTH,
+        yaml.MAX_BYTES >> 20, yaml.MAX_DEPTH, yaml.MAX_VALUES, yaml.MAX_DIGITS, fields.MAX_NAME, expression.MAX_LENGTH,
         expression.MAX_DEPTH, document.MAX_FILES, blocks.MAX_DEPTH, blocks.MAX_REPEAT, context.MAX_NODES,
     ):  # fmt: skip
         assert f"{number:,}" in CHAPTER.partition("## Limits")[2].partition("##")[0], number

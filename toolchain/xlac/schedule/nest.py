@@ -109,7 +109,7 @@ def outer(
     count = prod(run.extent for run in loops)
     counters: dict[Run, Expr] = {}
     if count * cost < SERIAL_WORK or count < 2 or len(builder.open_blocks) > 1:
-        with _serial(builder, loops, counters):
+        with serial(builder, loops, counters):
             yield counters
         return
     leading, extent = 0, 1
@@ -122,23 +122,17 @@ def outer(
             counters[run] = builder.let("p", build.mod(p, run.extent))
             p = builder.let("p", build.div(p, run.extent))
         counters[loops[0]] = p
-        with _serial(builder, loops[leading:], counters):
+        with serial(builder, loops[leading:], counters):
             yield counters
-
-
-@contextmanager
-def _serial(builder: Builder, loops: Sequence[Run], counters: dict[Run, Expr]) -> Iterator[None]:
-    if not loops:
-        yield
-        return
-    with builder.loop("o", 0, loops[0].extent) as counter:
-        counters[loops[0]] = counter
-        with _serial(builder, loops[1:], counters):
-            yield
 
 
 @contextmanager
 def serial(builder: Builder, loops: Sequence[Run], counters: dict[Run, Expr]) -> Iterator[None]:
     """Loops over runs, one inside the other, their counters added to `counters`."""
-    with _serial(builder, loops, counters):
+    if not loops:
         yield
+        return
+    with builder.loop("o", 0, loops[0].extent) as counter:
+        counters[loops[0]] = counter
+        with serial(builder, loops[1:], counters):
+            yield

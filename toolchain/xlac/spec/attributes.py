@@ -27,7 +27,7 @@ from xlac.ir.graph import Graph
 from xlac.ir.op import Op
 from xlac.ir.types import Type
 from xlac.ops.build import FORMS
-from xlac.spec.schema import shown
+from xlac.spec.fields import shown
 from xlac_sdk.dtypes import DType
 
 

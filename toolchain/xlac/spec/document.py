@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from xlac.spec import schema
+from xlac.spec.fields import shown
 from xlac.spec.report import Place, Report, nearest
-from xlac.spec.schema import shown
 from xlac.spec.tree import Path_, Source
 from xlac.spec.yaml import read
 from xlac_sdk.source import SourceError, Span

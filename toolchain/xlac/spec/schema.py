@@ -1,146 +1,30 @@
 """What a spec may say: the pydantic models that check it and that the JSON Schema is made from.
 
-Attributes of operations are not here: they come from the operations. Numbers that may be parameters
-(`repeat: $depth`) are checked when their value is known.
+Attributes of operations are not here: they come from the operations.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from xlac.spec.fields import (
+    BlockInputs,
+    Expression,
+    Flag,
+    Name,
+    Names,
+    Outputs,
+    Param,
+    References,
+    Text,
+    TypeText,
+    Whole,
+    is_list,
+)
 
 VERSION = 1
-MAX_NAME = 256
-
-
-def shown(value: Any) -> str:
-    """A value as a message names it."""
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return str(value).lower()
-        case dict():
-            return "a mapping"
-        case list():
-            return "a list"
-        case str():
-            return f"the text {value[:40]!r}" + ("…" if len(value) > 40 else "")
-    return str(value)
-
-
-def _fail(expected: str, value: Any) -> PydanticCustomError:
-    return PydanticCustomError("kind", f"expected {expected}, found {shown(value)}".replace("{", "{{").replace("}", "}}"))
-
-
-def _computed(value: Any) -> bool:
-    return isinstance(value, str) and "$" in value
-
-
-def _whole(value: Any) -> Any:
-    if _computed(value) or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    raise _fail("a whole number or a $parameter", value)
-
-
-def _flag(value: Any) -> Any:
-    if _computed(value) or isinstance(value, bool):
-        return value
-    raise _fail("true, false or a $parameter", value)
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    raise _fail("text", value)
-
-
-def _expression(value: Any) -> Any:
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        return value
-    raise _fail("an expression or the name of a value", value)
-
-
-def _references(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _expression(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_expression(item) for item in value]
-    return _expression(value)
-
-
-def _type(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    raise _fail("a type such as f32[batch, 64]", value)
-
-
-def _name(value: Any) -> Any:
-    if not isinstance(value, str) or not value.strip() or value != value.strip():
-        raise PydanticCustomError("kind", "a name is text without spaces around it, and not empty")
-    if len(value) > MAX_NAME:
-        raise PydanticCustomError("kind", f"a name of {len(value)} characters; at most {MAX_NAME} are allowed")
-    if "$" in value or not value.isprintable():
-        raise PydanticCustomError("kind", "a name holds printable characters and no '$'")
-    return value
-
-
-def _names(value: Any) -> Any:
-    """A key of a graph: one name, or several for several results."""
-    if isinstance(value, str) and "," in value:
-        parts = [_name(part.strip()) for part in value.split(",")]
-        if len(set(parts)) < len(parts):
-            raise PydanticCustomError("kind", "the same name is given to two results")
-        return value
-    return _name(value)
-
-
-_REFERENCE = {"type": "string", "pattern": r"\$"}
-Whole = Annotated[Any, BeforeValidator(_whole), WithJsonSchema({"anyOf": [{"type": "integer"}, _REFERENCE]})]
-Flag = Annotated[Any, BeforeValidator(_flag), WithJsonSchema({"anyOf": [{"type": "boolean"}, _REFERENCE]})]
-Text = Annotated[Any, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
-Expression = Annotated[Any, BeforeValidator(_expression), WithJsonSchema({"type": ["string", "number"]})]
-References = Annotated[
-    Any,
-    BeforeValidator(_references),
-    WithJsonSchema({
-        "anyOf": [
-            {"type": ["string", "number"]},
-            {"type": "array", "items": {"type": ["string", "number"]}},
-            {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
-        ]
-    }),
-]
-TypeText = Annotated[
-    Any, BeforeValidator(_type), WithJsonSchema({"type": "string", "pattern": r"^\s*[\w$]+\s*(\[.*\])?\s*$"})
-]
-Name = Annotated[str, BeforeValidator(_name)]
-Names = Annotated[str, BeforeValidator(_names)]
-
-
-def _is_list(value: Any) -> str:
-    return "<list>" if isinstance(value, list) else "<mapping>"
-
-
-def _param(value: Any) -> Any:
-    if isinstance(value, dict):
-        raise _fail("a number, text, true, false or a list", value)
-    return value
-
-
-Param = Annotated[Any, BeforeValidator(_param), WithJsonSchema({"not": {"type": "object"}})]
-
-
-Outputs = Annotated[
-    Annotated[list[Text], Tag("<list>")] | Annotated[dict[Name, Expression], Tag("<mapping>")],
-    Discriminator(_is_list),
-]
-BlockInputs = Annotated[
-    Annotated[list[Name], Tag("<list>")] | Annotated[dict[Name, TypeText], Tag("<mapping>")],
-    Discriminator(_is_list),
-]
 
 
 class Strict(BaseModel):
@@ -183,7 +67,7 @@ class BlockNode(Strict):
     first: dict[str, Any] = Field(default={}, description="parameters of the first copy")
     last: dict[str, Any] = Field(default={}, description="parameters of the last copy")
     chain: Annotated[
-        Annotated[list[Text], Tag("<list>")] | Annotated[dict[str, Text], Tag("<mapping>")], Discriminator(_is_list)
+        Annotated[list[Text], Tag("<list>")] | Annotated[dict[str, Text], Tag("<mapping>")], Discriminator(is_list)
     ] | None = Field(
         default=None, description="which outputs feed the next copy: a list feeds the inputs in order, a mapping says input: output"
     )
