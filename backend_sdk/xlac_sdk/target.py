@@ -8,6 +8,9 @@ from typing import Any
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.primitives import MANDATORY, Primitive
+from xlac_sdk.source import Diagnostic, SourceError
+
+MAX_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,10 @@ class Request:
     arch: str = ""
     threads: int = 1
     size: bool = False  # small code before fast code
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.threads, int) or not 1 <= self.threads <= MAX_THREADS:
+            raise SourceError(Diagnostic("XL5005", f"threads is 1 to {MAX_THREADS}, not {self.threads!r}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,26 @@ def test_a_wrong_input_is_named(digits: Any, arguments: Any, named: Any, message
         digits(*arguments, **named)
 
 
+def test_names_and_positions_mix(tmp_path: Path) -> None:
+    spec = tmp_path / "three.yaml"
+    spec.write_text("xlac: 1\ninputs: {a: 'f32[2]', b: 'f32[2]', c: 'f32[2]'}\noutputs: {y: a - b * c, z: a}\n", "utf-8")
+    a, b, c = (np.array([n, n + 1], np.float32) for n in (1, 2, 3))
+    for target in ("cpu", "reference"):
+        model = xlac.compile(spec, target)
+        for found in (model(a, b, c), model(a, c=c, b=b), model(c=c, b=b, a=a), model(a, list(map(float, b)), c=c)):
+            np.testing.assert_array_equal(found["y"], a - b * c)
+            np.testing.assert_array_equal(found["z"], a)
+        for wrong in (lambda m=model: m(a, b), lambda m=model: m(a, b, c, c), lambda m=model: m(a, b, c=c, d=c)):
+            with pytest.raises(xlac.SourceError, match="XL6001"):
+                wrong()
+
+
+@pytest.mark.parametrize("threads", [0, -3, 5000])
+def test_threads_that_cannot_be(threads: int) -> None:
+    with pytest.raises(xlac.SourceError, match="threads is 1 to 1024"):
+        xlac.compile(SPECS / "digits.yaml", threads=threads)
+
+
 def test_run_writes_into_the_callers_arrays(digits: Any) -> None:
     out = np.full((3, 10), np.nan, np.float32)
     digits.run({"image": X}, out={"probs": out})

@@ -250,6 +250,9 @@ What its entry point gives is not a Backend of this version of the SDK.
 XL5004 A tool is missing
 This target needs a program that is not installed, a C compiler most often.
 
+XL5005 A number of threads that cannot be
+A program runs on 1 to 1024 threads: `threads=2` in Python, `--threads 2` or XLAC_THREADS=2 on the command line.
+
 XL5010 An operation that this target cannot do
 Neither the target has it nor can it be made from what the target has.
 
