@@ -132,6 +132,8 @@ class Window(Op):
             self.mnemonic, xs[0].rank, window=self.window, strides=self.strides, low=self.low, high=self.high,
             base_dilation=self.base_dilation, window_dilation=self.window_dilation,
         )  # fmt: skip
+        if 0 in self.window:
+            raise ShapeError(f"a window takes at least one element along each axis, got {list(self.window)}", attribute="window")
         shape = []
         for axis, size in enumerate(xs[0].shape):
             found = moves(
