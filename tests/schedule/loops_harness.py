@@ -87,6 +87,8 @@ def _function(kernel: Kernel) -> Callable[..., None]:
 def run_scheduled(scheduled: Scheduled, outputs: Sequence[Node], values: Mapping[Node, Array]) -> dict[Node, Array]:
     """Runs the launches of one group on values of its inputs; memory is poisoned before."""
     memory: dict[Any, Array] = {o: np.full(o.shape, 99, o.type.dtype.numpy).reshape(-1) for o in outputs}
+    for copying in scheduled.copies:
+        memory[copying.target] = np.array(values[copying.source]).reshape(-1)
     for launching in scheduled.launches:
         given = []
         for parameter, value in zip(launching.kernel.parameters, launching.arguments, strict=True):

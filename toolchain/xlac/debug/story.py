@@ -23,6 +23,7 @@ TOGETHER = {
     Kind.CONV: "what follows the convolution is done before its results leave the registers",
     Kind.WINDOW: "what follows the window is done before its results leave the registers",
     Kind.SCATTER: "updates are computed where they are added",
+    Kind.UPDATE: "the new part is computed where it is written",
     Kind.CUMULATIVE: "elements are computed while the running total passes them",
 }
 REDUCES = {"add": "sum", "mul": "product", "body": "reduce"}

@@ -20,6 +20,9 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 if TYPE_CHECKING:
     from xlac.memory.plan import Planner
 
+Move = tuple[Node, Node, Argument]
+"""A value that lives on: its parameter, its next value, and its place."""
+
 
 def control(planner: Planner, group: Group, partition: Partition, places: Places, direct: Places) -> list[Step]:
     """The steps of a call, a branch or a loop, around those of its bodies."""
@@ -120,14 +123,21 @@ def iteration(
 ) -> tuple[Step, ...]:
     """One turn of a loop: the next value of each carry ends where the carry lives."""
     graph = partition.graph
-    nexts = list(graph.outputs.values())[: len(carry)]
+    moves = list(zip(graph.inputs, graph.outputs.values(), carry, strict=False))
+    return advance(planner, partition, known, moves, stacked)
+
+
+def advance(
+    planner: Planner, partition: Partition, known: Places, moves: list[Move], others: Wanted
+) -> tuple[Step, ...]:
+    """The steps of a graph that ends with next values where the old ones were, in place where that is safe."""
     wanted: Wanted = []
     late: Wanted = []
-    for parameter, node, place in zip(graph.inputs, nexts, carry, strict=False):
+    for parameter, node, place in moves:
         if node is not parameter:
             safe = overwritable(planner, partition, parameter, node) and all(node is not w for w, _ in wanted)
             (wanted if safe else late).append((node, place))
-    steps = planner.block(partition, known, [*wanted, *stacked])
+    steps = planner.block(partition, known, [*wanted, *others])
     return (*steps, *planner.copies([(planner.place(n, known), place, n.type) for n, place in late]))
 
 
@@ -144,7 +154,8 @@ def overwritable(planner: Planner, partition: Partition, parameter: Node, node: 
     group = partition.groups[maker]
     if last > maker or group.kind in (Kind.CONTROL, Kind.CLAIMED):
         return False
-    return (root, parameter) in planner.schedules(group).in_place
+    aliases = [i for i in group.inputs if readers.root.get(i, i) is parameter]
+    return len(aliases) == 1 and (root, aliases[0]) in planner.schedules(group).in_place
 
 
 def closed(body: Graph | None) -> Graph:

@@ -15,7 +15,7 @@ from xlac.ir.op import Array, attributes
 from xlac.ir.types import Type
 from xlac.memory.arena import ALIGN, pack
 from xlac.memory.constants import Constants
-from xlac.memory.control import control
+from xlac.memory.control import Move, advance, control
 from xlac.memory.lifetimes import Lifetimes
 from xlac.memory.places import Places, Readers, Schedules, Wanted, size
 from xlac.ops.leaf import Const, Param
@@ -67,9 +67,7 @@ class Planner:
         places: Places = {n: Argument(s) for n, s in zip(asked, inputs, strict=True)}
         wanted = [(n, Argument(s)) for n, s in zip(given.values(), outputs, strict=True)]
         kept = self.states(graph, places)
-        steps = self.block(partition, places, wanted)
-        nexts = {name: graph.outputs[output] for name, output in state.items() if name in kept}
-        steps += tuple(self.copies([(self.place(n, places), kept[name], n.type) for name, n in nexts.items()]))
+        steps = advance(self, partition, places, _nexts(graph, state, kept), wanted)
 
         spans = self.lifetimes.spans()
         layout = pack(list(spans.values()))
@@ -146,15 +144,19 @@ class Planner:
         taken: set[Node] = set()
         for output in group.outputs:
             place = direct.get(output)
-            source = shared.get(output)
-            if place is None and source is not None and readers.root.get(source, source) not in taken:
-                place = self.reusable(source, output, number, readers, places)
+            operand = shared.get(output)
+            if place is None and operand is not None and readers.root.get(operand, operand) not in taken:
+                place = self.reusable(operand, output, number, readers, places)
                 if place is not None:
-                    taken.add(readers.root.get(source, source))
+                    taken.add(readers.root.get(operand, operand))
             places[output] = place or self.temporary(output.type, output.origin)
         scratch: dict[Scratch, Argument] = {}
         steps: list[Step] = []
         origins = tuple(dict.fromkeys(n.origin for n in group.nodes if n.origin))
+        for copying in scheduled.copies:
+            source = self.place(copying.source, places)
+            target = self.value(copying.target, places, scratch)
+            steps += self.copies([(source, target, copying.source.type)])
         for launching in scheduled.launches:
             arguments = tuple(self.value(v, places, scratch) for v in launching.arguments)
             for argument in arguments:
@@ -229,6 +231,12 @@ class Planner:
             self.lifetimes.use(argument.slot)
         shapes = tuple(static(n.shape) for n in values)
         return Call(group.hero.op.mnemonic, arguments, shapes, attributes(group.hero.op), group.hero.origin)
+
+
+def _nexts(graph: Graph, state: Mapping[str, str], kept: Mapping[str, Argument]) -> list[Move]:
+    """Every state with its next value and where it lives."""
+    params = {n.op.name: n for n in (*graph.inputs, *graph.nodes()) if isinstance(n.op, Param)}
+    return [(params[name], graph.outputs[output], kept[name]) for name, output in state.items() if name in kept]
 
 
 def _param_name(node: Node) -> str:

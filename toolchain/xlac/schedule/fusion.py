@@ -40,7 +40,7 @@ SCALAR_FLOP_BYTES = 4.0  # the same on a target without vectors
 RESULT = "a result of the model"
 
 HEROES = {
-    "dot": Kind.DOT, "conv": Kind.CONV, "window": Kind.WINDOW, "scatter": Kind.SCATTER, "sort": Kind.SORT,
+    "dot": Kind.DOT, "conv": Kind.CONV, "window": Kind.WINDOW, "scatter": Kind.SCATTER, "dyn_update": Kind.UPDATE, "sort": Kind.SORT,
     "cumulative": Kind.CUMULATIVE, "compact": Kind.CUMULATIVE, "rng_bits": Kind.RANDOM, "custom_call": Kind.CLAIMED,
     "cond": Kind.CONTROL, "while": Kind.CONTROL, "scan": Kind.CONTROL, "call": Kind.CONTROL,
 }  # fmt: skip
@@ -256,6 +256,8 @@ class _Fusion:
         match cluster.kind:
             case Kind.ELEMENTWISE | Kind.WINDOW | Kind.CUMULATIVE | Kind.SCATTER:
                 return ""
+            case Kind.UPDATE:
+                return "what is updated is memory" if node is user.inputs[0] else ""
             case Kind.CONTROL:
                 return "the steps of control flow begin with their operands in memory"
         return f"{cluster.hero.op.mnemonic} takes its operands from memory"

@@ -22,6 +22,7 @@ class Kind(Enum):
     CONV = "conv"  # a convolution with an epilogue
     WINDOW = "window"
     SCATTER = "scatter"
+    UPDATE = "update"  # a slice of a value replaced; the rest stays where it is
     CUMULATIVE = "cumulative"
     SORT = "sort"
     RANDOM = "random"
@@ -88,9 +89,17 @@ class Launching:
     arguments: tuple[Value, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """The target begins as a copy of the source; nothing to do when the planner gives them one memory."""
+
+    source: Node
+    target: Value
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scheduled:
-    """The launches that compute the outputs of a group.
+    """The launches that compute the outputs of a group, and the copies that are made before the first of them.
 
     `in_place` lists (output, input) pairs that may share memory: each element of the input is read only
     before, or in the same step as, the output's element of the same index is written.
@@ -98,6 +107,7 @@ class Scheduled:
 
     launches: tuple[Launching, ...]
     in_place: tuple[tuple[Node, Node], ...] = ()
+    copies: tuple[Copying, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

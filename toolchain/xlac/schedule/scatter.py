@@ -1,4 +1,4 @@
-"""Scatter: the operand copied, then updates combined into it one after another.
+"""Scatter: the operand copied, unless it lies there already, then updates combined into it one after another.
 
 Updates run in their row-major order, so the result is the same whatever the machine; the innermost axis is a
 vector where it is an axis of the window that lies contiguous in the operand. With `unique`, threads share them.
@@ -19,7 +19,7 @@ from xlac.ops.index import Scatter
 from xlac.schedule import cost, elementwise, operands
 from xlac.schedule.access import Run
 from xlac.schedule.elements import Elements, row_major
-from xlac.schedule.group import Group, Kind, Launching, Scheduled, Scratch, Value
+from xlac.schedule.group import Copying, Group, Kind, Launching, Scheduled, Scratch, Value
 from xlac.schedule.nest import lanes_for, outer, serial, strips
 from xlac_sdk import build
 from xlac_sdk.build import Builder
@@ -44,8 +44,12 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
         found.get(k) or Scratch(t.dtype, prod(static(t.shape)), "result") for k, t in enumerate(hero.results)
     ]
     launches: list[Launching] = []
+    copies: list[Copying] = []
     for number, (x, result) in enumerate(zip(hero.inputs, results, strict=False)):
-        launches += _copy(group, x, result, target, f"{name}_copy{number or ''}")
+        if x in group.members:
+            launches += _computed(group, x, result, target, f"{name}_copy{number or ''}")
+        else:
+            copies.append(Copying(x, result))
     xs, updates = hero.inputs[:count], hero.inputs[count + 1 :]
     if prod(static(updates[0].shape)):
         elements = Elements(Builder(), group, target)
@@ -53,14 +57,13 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
         launches.append(elements.launch(name, cost.work(group)))
     elsewhere = set(operands.part(group, hero.inputs[count:], frozenset()).inputs) | set(hero.inputs[count:])
     in_place = tuple((n, xs[k]) for k, n in found.items() if xs[k] in group.inputs and xs[k] not in elsewhere)
-    return Scheduled(tuple(launches), in_place if count == 1 else ())
+    return Scheduled(tuple(launches), in_place if count == 1 else (), tuple(copies))
 
 
-def _copy(group: Group, x: Node, result: Value, target: Target, name: str) -> tuple[Launching, ...]:
-    """A kernel that writes x, or computes it, where the result goes."""
+def _computed(group: Group, x: Node, result: Value, target: Target, name: str) -> tuple[Launching, ...]:
+    """A kernel that computes what is updated where the result goes."""
     same = Node.of(view.Reshape(shape=x.shape), x)
-    inputs = group.inputs if x in group.members or x in group.inputs else (*group.inputs, x)
-    wide = Group(Kind.ELEMENTWISE, same, (*group.nodes, same), inputs, (same,), "copies what is scattered into")
+    wide = Group(Kind.ELEMENTWISE, same, (*group.nodes, same), group.inputs, (same,), "copies what is scattered into")
     made = elementwise.schedule(operands.part(wide, (same,), frozenset()), target, name)
     return tuple(
         replace(launch, arguments=tuple(result if a is same else a for a in launch.arguments))

@@ -32,6 +32,8 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
             from xlac.schedule.window import schedule as write
         case Kind.SCATTER:
             from xlac.schedule.scatter import schedule as write
+        case Kind.UPDATE:
+            from xlac.schedule.update import schedule as write
         case Kind.CUMULATIVE:
             from xlac.schedule.cumulative import schedule as write
         case Kind.SORT:

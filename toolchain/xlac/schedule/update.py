@@ -1,0 +1,86 @@
+"""A slice replaced: what is updated stays in its memory where nobody else needs it, and only the slice is written.
+
+The starts are clamped once a thread; the innermost axis of the slice, which lies contiguous, is a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xlac.ir.dims import static
+from xlac.ops.index import index_element
+from xlac.schedule import cost, operands
+from xlac.schedule.access import Run
+from xlac.schedule.elements import Elements, is_immediate, row_major
+from xlac.schedule.group import Copying, Group, Launching, Scheduled
+from xlac.schedule.nest import lanes_for, outer, strips
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.kernel import Access, Expr, Work
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+PIECE = 64  # vectors of a row that a thread takes at once
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """A copy of the operand, unless it is there already, then one launch for the slice."""
+    hero = group.hero
+    x, *others = hero.inputs
+    new = operands.part(group, tuple(others), frozenset())
+    launches: tuple[Launching, ...] = ()
+    if prod(static(others[0].shape)):
+        elements = Elements(Builder(), group, target)
+        _write(elements, group, new, target)
+        launches = (elements.launch(name, _work(group, new)),)
+    copies = (Copying(x, hero),) if others[0].shape != x.shape else ()
+    alone = x not in new.inputs and x not in others
+    return Scheduled(launches, ((hero, x),) if alone else (), copies)
+
+
+def _work(group: Group, new: Group) -> Work:
+    """The update read and written; the operand is not touched."""
+    update = group.hero.inputs[1]
+    given = dict.fromkeys((*new.inputs, *(i for i in group.hero.inputs[1:] if i not in group.members)))
+    moved = cost.nbytes(update) + sum(cost.nbytes(n) for n in given if not is_immediate(n))
+    return Work(sum(map(cost.flops, new.nodes)), moved)
+
+
+def _write(elements: Elements, group: Group, new: Group, target: Target) -> None:
+    builder, hero = elements.builder, group.hero
+    x, update, *starts = hero.inputs
+    shape, sizes = static(x.shape), static(update.shape)
+    buffer = elements.parameter(hero, Access.UPDATE)
+    width = sizes[-1] if sizes else 1
+    dtypes = [n.type.dtype for n in (update, *new.nodes) if n not in starts]
+    lanes = lanes_for(target, dtypes, width)
+    block = min(lanes * PIECE, -(-width // lanes) * lanes)
+    loops = [Run(extent, (axis,)) for axis, extent in enumerate(sizes[:-1])]
+    pieces = Run(-(-width // block), ())
+    each = block * (1 + cost.weight(update.op))
+    with outer(builder, target, [*loops, pieces], each) as counters:
+        firsts: list[Expr] = []
+        for start, extent, size in zip(starts, shape, sizes, strict=True):
+            limit = extent - size
+            firsts.append(builder.let("start", index_element(elements.at(start, ()), limit)) if limit else build.index(0))
+        before = tuple(counters[run] for run in loops)
+        base = build.mul(counters[pieces], block)
+        length: Expr | int = block if width % block == 0 else width
+        if pieces.extent > 1 and width % block:
+            stop = build.apply(Primitive.MIN, build.add(base, block), build.index(width))
+            length = builder.let("length", build.sub(stop, base))
+
+        def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+            for at in bases:
+                spot = (*before, build.ramp(at, 1, wide))[: len(sizes)]
+                place: Expr = build.index(0)
+                for entry, first, stride in zip(spot, firsts, row_major(shape), strict=True):
+                    place = build.add(place, build.mul(build.add(entry, first), stride))
+                if mask is None:
+                    elements.store_to(buffer, place, elements.at(update, spot))
+                else:
+                    with elements.masked(mask):
+                        elements.store_to(buffer, place, elements.at(update, spot))
+
+        strips(builder, target, base, length, lanes, 1, strip)
