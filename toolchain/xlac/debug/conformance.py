@@ -27,6 +27,8 @@ from xlac_sdk.target import Request
 # relative and absolute tolerance of a result, by dtype: a few roundings of the type, more where an op sums
 TOLERANCE = {DType.F64: (1e-11, 1e-12), DType.F32: (2e-5, 2e-6), DType.F16: (4e-3, 1e-3), DType.BF16: (3e-2, 8e-3)}
 
+ROUNDING = {DType.F64: 52, DType.F32: 23, DType.F16: 10, DType.BF16: 7}  # bits of the fraction
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -37,6 +39,7 @@ class Case:
     sample: Sample
     inputs: tuple[Array, ...]
     expected: tuple[Array, ...]
+    bound: Array | None = None  # of a sum of products: how far rounding may take each element
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,30 @@ def cases(op: type[Op]) -> Iterator[Case]:
             result = made.evaluate(*inputs)
         expected = result if isinstance(result, tuple) else (result,)
         name = f"{op.mnemonic}-{number}: {op.mnemonic}({types}{attributes}) {'/'.join(sample.draw)}"
-        yield Case(name, made, sample, inputs, tuple(map(np.asarray, expected)))
+        yield Case(name, made, sample, inputs, tuple(map(np.asarray, expected)), bound_of(made, inputs))
+
+
+def is_sum(op: Op) -> bool:
+    """Whether every result is a plain sum of products of elements."""
+    if op.mnemonic in ("reduce", "window", "cumulative"):
+        return getattr(op, "combine", "") == "add"
+    return op.mnemonic in ("dot", "linear", "matmul", "einsum", "sum", "cumsum") or op.mnemonic.startswith("conv")
+
+
+def bound_of(op: Op, inputs: tuple[Array, ...]) -> Array | None:
+    """How far two orders of summation may be apart: 2 n eps of what the absolute values sum to, of n terms.
+
+    The terms cancel, so a small result says nothing about its error. Ones in the place of every element count
+    the terms; eps is that of the type that sums are made in.
+    """
+    if not is_sum(op) or not all(DType.of(a.dtype).is_float for a in inputs):
+        return None
+    with np.errstate(all="ignore"):
+        size = op.evaluate(*(np.abs(a.astype(np.float64)) for a in inputs))
+        terms = op.evaluate(*(np.ones(a.shape) for a in inputs))
+    assert not isinstance(size, tuple) and not isinstance(terms, tuple)
+    eps = float(np.finfo(DType.of(inputs[0].dtype).compute.numpy).eps)
+    return np.asarray(2 * eps * terms * size)
 
 
 def model_of(chosen: Sequence[Case]) -> tuple[Model, dict[str, Array], dict[str, Array]]:
@@ -123,7 +149,7 @@ def _run(chosen: Sequence[Case], backend: Backend, target: Any) -> list[Outcome]
     outcomes = []
     for number, case in enumerate(chosen):
         wrong = [
-            difference(np.asarray(results[name]), expected[name])
+            difference(np.asarray(results[name]), expected[name], case.bound)
             for name in expected
             if name.startswith(f"out{number}_")
         ]
@@ -132,8 +158,8 @@ def _run(chosen: Sequence[Case], backend: Backend, target: Any) -> list[Outcome]
     return outcomes
 
 
-def difference(got: Array, want: Array) -> str:
-    """How an array differs from what was expected, beyond the tolerance of its dtype; or nothing."""
+def difference(got: Array, want: Array, bound: Array | None = None) -> str:
+    """How an array differs from what was expected, beyond its bound or the tolerance of its dtype; or nothing."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
     dtype = DType.of(want.dtype)
@@ -142,9 +168,11 @@ def difference(got: Array, want: Array) -> str:
     else:
         a, b = got.astype(np.float64), want.astype(np.float64)
         relative, absolute = TOLERANCE[dtype]
+        if bound is not None:  # and each of the two is rounded to the result's type
+            relative = 2 * float(2.0 ** -ROUNDING[dtype])
         finite = b[np.isfinite(b)]
         scale = min(1.0, float(np.abs(finite).max(initial=0.0)))
-        wrong = ~np.isclose(a, b, rtol=relative, atol=absolute * scale, equal_nan=True)
+        wrong = ~np.isclose(a, b, rtol=relative, atol=absolute * scale if bound is None else bound, equal_nan=True)
     if not wrong.any():
         return ""
     place = tuple(int(i) for i in np.argwhere(wrong)[0])

@@ -105,9 +105,7 @@ class Dot(Op):
         def case(lhs: Ints, rhs: Ints, contract: tuple[Ints, Ints], batch: tuple[Ints, Ints] = ((), ()),
                  dtype: DType = DType.F32, out: DType | None = None) -> Sample:  # fmt: skip
             given = {"batch_lhs": batch[0], "batch_rhs": batch[1], "contract_lhs": contract[0], "contract_rhs": contract[1]}
-            depth = prod(lhs[a] for a in contract[0])
-            whole = dtype.is_integer or depth > 16  # long sums of whole numbers are exact, in whatever order
-            return Sample((Type(dtype, lhs), Type(dtype, rhs)), given | {"out_dtype": out}, ("small" if whole else "normal",))
+            return Sample((Type(dtype, lhs), Type(dtype, rhs)), given | {"out_dtype": out}, ("small" if dtype.is_integer else "normal",))
 
         plain = ((1,), (0,))
         found = [
@@ -236,7 +234,7 @@ class Conv(Op):
         ) -> Sample:
             ones, zeros = (1,) * (len(x) - 2), (0,) * (len(x) - 2)
             known = {"strides": ones, "low": zeros, "high": zeros, "lhs_dilation": ones, "rhs_dilation": ones}
-            draw = ("small" if dtype.is_integer or len(x) > 3 else "normal",)  # long sums of whole numbers are exact
+            draw = ("small" if dtype.is_integer else "normal",)
             return Sample((Type(dtype, x), Type(dtype, kernel)), {"layout": tuple(layout)} | known | given, draw)
 
         line = ("NCW", "OIW", "NCW")
