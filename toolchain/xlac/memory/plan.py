@@ -146,7 +146,8 @@ class Planner:
             place = direct.get(output)
             operand = shared.get(output)
             if place is None and operand is not None and readers.root.get(operand, operand) not in taken:
-                place = self.reusable(operand, output, number, readers, places)
+                if sum(readers.root.get(i, i) is readers.root.get(operand, operand) for i in group.inputs) == 1:
+                    place = self.reusable(operand, output, number, readers, places)
                 if place is not None:
                     taken.add(readers.root.get(operand, operand))
             places[output] = place or self.temporary(output.type, output.origin)
