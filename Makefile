@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test lint types conformance fuzz docs bless bench-setup bench clean
+.PHONY: demo test lint types specs conformance fuzz docs bless bench-setup bench clean
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -20,6 +20,9 @@ lint: $(VENV)/.tested
 
 types: $(VENV)/.tested
 	$(BIN)/mypy
+
+specs: $(VENV)/.tested ## every shipped spec on every backend, the large ones interpreted too: minutes
+	$(BIN)/python -m pytest -n 2 tests/specs --all
 
 conformance: $(VENV)/.tested ## every op and kernel case on every installed backend, with a report
 	for target in reference c cpu; do $(BIN)/xlac backend test $$target || exit 1; done

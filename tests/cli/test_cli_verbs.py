@@ -165,6 +165,12 @@ def test_dump_until_and_from_meet(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert {"fused.txt", "kernels.txt", "memory.txt", "passes.txt"} <= {p.name for p in (tmp_path / "dump").iterdir()}
 
 
+def test_trace_names_rules_and_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["build", str(SPECS / "bert_layer.yaml"), "--trace", "--until", "simplify-expanded"]) == 0
+    said = capsys.readouterr().err
+    assert "at context" in said and "bert_layer.yaml:" in said
+
+
 def test_build_is_deterministic(tmp_path: Path) -> None:
     for name in ("a", "b"):
         code = f"from xlac.cli import status; status(['build', {DIGITS!r}, '--target', 'c', '-o', {str(tmp_path / name)!r}])"

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 @click.option("--from", "start", default=None, metavar="PASS", help="Start at this pass.")
 @click.option("--graph", "edited", type=click.Path(path_type=Path), default=None,
               help="Compile this graph text (of --until or --dump) instead of SPEC's graph.")
+@click.option("--trace", "traced", is_flag=True, help="Print every rewrite that was made, with its place.")
 @click.option("--list-passes", is_flag=True, help="Print the passes in order.")
 def command(
     output: Path | None, dump: Path | None, until: str | None, start: str | None, edited: Path | None,
-    list_passes: bool, **options: Any,
+    traced: bool, list_passes: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Compile SPEC to an artefact.
 
@@ -39,6 +40,7 @@ def command(
     from xlac.debug.dump import Dump
     from xlac.ir.text import show
     from xlac.passes.pipeline import PASSES, optimize
+    from xlac.passes.trace import Trace
     from xlac_sdk.registry import find
     from xlac_sdk.target import Request
 
@@ -52,15 +54,17 @@ def command(
         model = replace(model, graph=read_graph(edited, model))
     backend = find(choice.target)
     facts = backend.target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
-    observers = (Dump(dump),) if dump else ()
+    observers, trace = (Dump(dump),) if dump else (), Trace()
     if until is not None:
         graph = optimize(
             model.graph, facts, weights=model.weights, precision=model.precision, observers=observers,
-            until=until, start=start,
+            until=until, start=start, trace=trace,
         )  # fmt: skip
+        tell(trace, traced)
         click.echo(show(graph), nl=False)
         return
-    lowered = lower(model, facts, observers=observers, start=start)
+    lowered = lower(model, facts, observers=observers, start=start, trace=trace)
+    tell(trace, traced)
     folder = output or Path("out") / choice.spec.stem
     program = lowered.program
     click.echo(f"{model.name} for {choice.target}: {len(program.kernels)} kernels, {peak(program)}")
@@ -69,6 +73,13 @@ def command(
         Dump.finish(dump, lowered, backend)
     for file in files:
         click.echo(f"  {file}  {size(file.stat().st_size)}")
+
+
+def tell(trace: Any, wanted: bool) -> None:
+    """Prints the rewrites of a trace on standard error, in order."""
+    if wanted:
+        for number, line in enumerate(trace.fired):
+            click.echo(f"{number:5}  {line}", err=True)
 
 
 def open_model(choice: Any) -> Any:
