@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Any, TypeVar, overload
 
 from xlac.compiler import compile
@@ -13,8 +11,7 @@ from xlac.frontends.nests import Nest, as_array, flatten, unflatten
 from xlac.frontends.tracing import trace
 from xlac.ir.op import Array
 from xlac.model import Model
-
-PROGRAMS = 64  # compiled programs that one jitted function keeps, the least recently used dropped first
+from xlac.programs import Programs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,22 +26,14 @@ class Jitted:
     def __init__(self, traced: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, traced)
         self._function, self._options = traced, options
-        self._programs: OrderedDict[object, tuple[Any, Any]] = OrderedDict()
-        self._lock = Lock()
+        self._programs: Programs[tuple[Any, Nest]] = Programs()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         leaves: list[Any] = []
         tree = flatten((args, named), leaves)
         arrays = [as_array(leaf) for leaf in leaves]
         key = (tree, tuple((a.shape, a.dtype.str) for a in arrays))
-        with self._lock:
-            if key in self._programs:
-                self._programs.move_to_end(key)
-            else:
-                self._programs[key] = self._compile(tree, arrays)
-                while len(self._programs) > PROGRAMS:
-                    self._programs.popitem(last=False)
-            program, result = self._programs[key]
+        program, result = self._programs.get(key, lambda: self._compile(tree, arrays))
         found = program(*arrays)
         outputs = list(found.values()) if isinstance(found, dict) else [found]
         return unflatten(result, outputs)

@@ -9,7 +9,7 @@ from pathlib import Path
 from xlac.ir.dims import Symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
-from xlac.ops.leaf import Param
+from xlac.ops.leaf import asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Model:
     @property
     def inputs(self) -> tuple[Node, ...]:
         """What the caller supplies; state, which is an input of the graph too, is not."""
-        return tuple(n for n in self.graph.inputs if isinstance(n.op, Param) and n.op.kind == "input")
+        return asked(self.graph)
 
     @property
     def name(self) -> str:

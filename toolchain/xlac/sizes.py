@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from threading import Lock
 from typing import Any
 
 from xlac.arrays import as_array
 from xlac.compiled import Compiled
 from xlac.ir.dims import Dim, Sym, Symbol, substitute
 from xlac.ir.graph import Graph
-from xlac.ops.leaf import Param
+from xlac.ops.leaf import Param, asked, param
+from xlac.programs import Programs
 from xlac_sdk.backend import Array
 from xlac_sdk.source import Diagnostic, SourceError
-
-PROGRAMS = 64  # compiled programs that a model keeps, the least recently used dropped first
 
 
 def solve(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
@@ -66,15 +63,14 @@ def _wrong(message: str) -> SourceError:
 class Specializing:
     """A model with open sizes: compiled for each set of sizes when first called with it.
 
-    Called like `Compiled`. At most `PROGRAMS` programs are kept.
+    Called like `Compiled`. At most `programs.PROGRAMS` are kept.
     """
 
     def __init__(self, graph: Graph, compile_for: Callable[[Mapping[str, int]], Compiled]) -> None:
         self.graph = graph
         self._compile_for = compile_for
-        self._programs: OrderedDict[tuple[tuple[str, int], ...], Compiled] = OrderedDict()
-        self._names = tuple(n.op.name for n in graph.inputs if isinstance(n.op, Param) and n.op.kind == "input")
-        self._lock = Lock()
+        self._programs: Programs[Compiled] = Programs()
+        self._names = tuple(op.name for op in map(param, asked(graph)))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -102,12 +98,4 @@ class Specializing:
         """The program for the shapes of these arrays, compiled if it is not there yet."""
         shapes = {name: tuple(getattr(value, "shape", ())) for name, value in inputs.items()}
         sizes = solve(self.graph, shapes)
-        key = tuple(sorted(sizes.items()))
-        with self._lock:
-            if key in self._programs:
-                self._programs.move_to_end(key)
-            else:
-                self._programs[key] = self._compile_for(sizes)
-                while len(self._programs) > PROGRAMS:
-                    self._programs.popitem(last=False)
-            return self._programs[key]
+        return self._programs.get(tuple(sorted(sizes.items())), lambda: self._compile_for(sizes))

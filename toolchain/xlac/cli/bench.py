@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, spec_options, target_options
+from xlac.cli.options import chosen, request, spec_options, target_options
 
 
 @click.command(name="bench")
@@ -29,13 +29,12 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
     from xlac.cli.build import open_model, size
     from xlac.compiler import executable, lower
     from xlac_sdk.registry import find
-    from xlac_sdk.target import Request
 
     choice = chosen(**options)
     start, busy = time.perf_counter(), time.process_time()
     model = open_model(choice)
     backend = find(choice.target)
-    facts = backend.target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
+    facts = backend.target(request(choice))
     compiled = executable(lower(model, facts), backend)
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, pairs, spec_options, target_options
+from xlac.cli.options import chosen, pairs, request, spec_options, target_options
 
 
 @click.command(name="bisect")
@@ -44,9 +44,8 @@ def open_subject(choice: Any, given: dict[str, str], archive: Path | None, seed:
     from xlac.cli.run import gather
     from xlac.debug.compare import Subject
     from xlac_sdk.registry import find
-    from xlac_sdk.target import Request
 
     model = open_model(choice)
     backend = find(choice.target)
-    target = backend.target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
+    target = backend.target(request(choice))
     return Subject(model, gather(model, given, archive, seed), target, backend)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import chosen, spec_options, target_options
+from xlac.cli.options import chosen, request, spec_options, target_options
 
 if TYPE_CHECKING:
     from xlac_sdk.program import Program
@@ -42,7 +42,6 @@ def command(
     from xlac.passes.pipeline import PASSES, optimize
     from xlac.passes.trace import Trace
     from xlac_sdk.registry import find
-    from xlac_sdk.target import Request
 
     if list_passes:
         for name in PASSES:
@@ -53,7 +52,7 @@ def command(
     if edited is not None:
         model = replace(model, graph=read_graph(edited, model))
     backend = find(choice.target)
-    facts = backend.target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
+    facts = backend.target(request(choice))
     observers, trace = (Dump(dump),) if dump else (), Trace()
     if until is not None:
         graph = optimize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, spec_options, target_options
+from xlac.cli.options import chosen, request, spec_options, target_options
 
 
 @click.group(name="cache")
@@ -59,12 +59,11 @@ def why(**options: Any) -> None:
     from xlac.cli.build import open_model
     from xlac.compiler import lower
     from xlac_sdk.registry import find
-    from xlac_sdk.target import Request
 
     choice = chosen(**options)
     model = open_model(choice)
     backend = find(choice.target)
-    facts = backend.target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
+    facts = backend.target(request(choice))
     key = key_of(backend, facts, backend.emit(lower(model, facts).program, facts))
     cache = _open()
     if cache.find(key) is not None:

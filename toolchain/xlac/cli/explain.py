@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, spec_options, target_options
+from xlac.cli.options import chosen, request, spec_options, target_options
 
 
 @click.command(name="explain")
@@ -33,11 +33,10 @@ def command(spec: Path, node: str | None, **options: Any) -> None:
     from xlac.debug import story
     from xlac_sdk.registry import find
     from xlac_sdk.source import Diagnostic, SourceError
-    from xlac_sdk.target import Request
 
     choice = chosen(spec, **options)
     model = open_model(choice)
-    facts = find(choice.target).target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
+    facts = find(choice.target).target(request(choice))
     lowered = lower(model, facts)
     text = story.tell(lowered, model.graph, node)
     if not text and node is not None:

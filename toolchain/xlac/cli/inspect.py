@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, spec_options, target_options
+from xlac.cli.options import chosen, request, spec_options, target_options
 
 STAGES = ("graph", "fused", "kernels", "memory", "source", "asm")
 
@@ -22,7 +22,6 @@ def command(stage: str, **options: Any) -> None:
     from xlac.debug import report
     from xlac.ir.text import show
     from xlac_sdk.registry import find
-    from xlac_sdk.target import Request
 
     choice = chosen(**options)
     model = open_model(choice)
@@ -30,7 +29,7 @@ def command(stage: str, **options: Any) -> None:
         click.echo(show(model.graph), nl=False)
         return
     backend = find(choice.target)
-    facts = backend.target(Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads))
+    facts = backend.target(request(choice))
     lowered = lower(model, facts)
     match stage:
         case "fused":

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from xlac_sdk.target import Request
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -24,6 +27,13 @@ class Chosen:
     dims: dict[str, int | str] = field(default_factory=dict)
     params: dict[str, object] = field(default_factory=dict)
     allow_outside: bool = False
+
+
+def request(choice: Chosen) -> Request:
+    """What the choice asks of a backend."""
+    from xlac_sdk.target import Request
+
+    return Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads)
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from xlac.compiler import executable, lower
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import OPS, Array, Op, Sample
+from xlac.ir.op import Array, Op, Sample
 from xlac.model import Model
 from xlac.ops.control import Pick
 from xlac.ops.leaf import Param
@@ -133,12 +133,6 @@ def check(op: type[Op], backend: Backend, request: Request | None = None) -> lis
     if together is not None and all(o.status == "passed" for o in outcomes):
         return [*outcomes, *(o for o in together if o.status != "passed")]  # only wrong in company
     return outcomes
-
-
-def check_all(backend: Backend) -> Iterator[tuple[str, list[Outcome]]]:
-    """Every operation of the table in order, with its outcomes."""
-    for mnemonic in sorted(OPS):
-        yield mnemonic, check(OPS[mnemonic], backend)
 
 
 def _run(chosen: Sequence[Case], backend: Backend, target: Any) -> list[Outcome]:

@@ -144,7 +144,7 @@ def advance(
 def overwritable(planner: Planner, partition: Partition, parameter: Node, node: Node) -> bool:
     """Whether the next value may be written over the carry: nobody reads the old one afterwards."""
     readers = Readers.of(partition)
-    root = readers.root.get(node, node)
+    root = readers.value(node)
     maker = next((i for i, g in enumerate(partition.groups) if root in g.outputs), None)
     if maker is None:
         return False
@@ -154,7 +154,7 @@ def overwritable(planner: Planner, partition: Partition, parameter: Node, node: 
     group = partition.groups[maker]
     if last > maker or group.kind in (Kind.CONTROL, Kind.CLAIMED):
         return False
-    aliases = [i for i in group.inputs if readers.root.get(i, i) is parameter]
+    aliases = [i for i in group.inputs if readers.value(i) is parameter]
     return len(aliases) == 1 and (root, aliases[0]) in planner.schedules(group).in_place
 
 

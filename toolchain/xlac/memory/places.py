@@ -25,6 +25,10 @@ class Readers:
     root: dict[Node, Node]
     last: dict[Node, int]
 
+    def value(self, node: Node) -> Node:
+        """The value whose memory a node names: itself, unless it is an alias."""
+        return self.root.get(node, node)
+
     @staticmethod
     def of(partition: Partition) -> Readers:
         root: dict[Node, Node] = {}

@@ -18,7 +18,7 @@ from xlac.memory.constants import Constants
 from xlac.memory.control import Move, advance, control
 from xlac.memory.lifetimes import Lifetimes
 from xlac.memory.places import Places, Readers, Schedules, Wanted, size
-from xlac.ops.leaf import Const, Param
+from xlac.ops.leaf import Const, Param, asked, param
 from xlac.schedule.fusion import is_alias
 from xlac.schedule.group import Group, Kind, Packed, Partition, Scratch, Value
 from xlac_sdk.kernel import Access, Kernel
@@ -57,14 +57,14 @@ class Planner:
 
     def program(self, partition: Partition, state: Mapping[str, str]) -> Program:
         graph = partition.graph
-        asked = [n for n in graph.inputs if isinstance(n.op, Param) and n.op.kind == "input"]
-        inputs = [self.slot(Role.INPUT, n.type, _param_name(n), f"in{i}", n.origin) for i, n in enumerate(asked)]
+        params = asked(graph)
+        inputs = [self.slot(Role.INPUT, n.type, param(n).name, f"in{i}", n.origin) for i, n in enumerate(params)]
         hidden = {output for name, output in state.items() if output == f"{name}.next"}
         given = {name: n for name, n in graph.outputs.items() if name not in hidden}
         outputs = [
             self.slot(Role.OUTPUT, n.type, name, f"out{i}", n.origin) for i, (name, n) in enumerate(given.items())
         ]
-        places: Places = {n: Argument(s) for n, s in zip(asked, inputs, strict=True)}
+        places: Places = {n: Argument(s) for n, s in zip(params, inputs, strict=True)}
         wanted = [(n, Argument(s)) for n, s in zip(given.values(), outputs, strict=True)]
         kept = self.states(graph, places)
         steps = advance(self, partition, places, _nexts(graph, state, kept), wanted)
@@ -111,7 +111,7 @@ class Planner:
         readers = Readers.of(partition)
         direct: Places = {}
         for node, place in wanted:
-            direct.setdefault(readers.root.get(node, node), place)
+            direct.setdefault(readers.value(node), place)
         for node in places:
             direct.pop(node, None)
         steps: list[Step] = []
@@ -145,11 +145,11 @@ class Planner:
         for output in group.outputs:
             place = direct.get(output)
             operand = shared.get(output)
-            if place is None and operand is not None and readers.root.get(operand, operand) not in taken:
-                if sum(readers.root.get(i, i) is readers.root.get(operand, operand) for i in group.inputs) == 1:
+            if place is None and operand is not None and (held := readers.value(operand)) not in taken:
+                if sum(readers.value(i) is held for i in group.inputs) == 1:
                     place = self.reusable(operand, output, number, readers, places)
                 if place is not None:
-                    taken.add(readers.root.get(operand, operand))
+                    taken.add(held)
             places[output] = place or self.temporary(output.type, output.origin)
         scratch: dict[Scratch, Argument] = {}
         steps: list[Step] = []
@@ -185,7 +185,7 @@ class Planner:
     ) -> Argument | None:
         """The place of an input that nobody reads after this group, if the output may take it over."""
         place = places.get(source)
-        if place is None or readers.last[readers.root.get(source, source)] > number:
+        if place is None or readers.last[readers.value(source)] > number:
             return None
         whole = not place.offset and not place.strides and place.slot.nbytes == output.type.nbytes
         return place if whole and self.lifetimes.local(place.slot) else None
@@ -238,11 +238,6 @@ def _nexts(graph: Graph, state: Mapping[str, str], kept: Mapping[str, Argument])
     """Every state with its next value and where it lives."""
     params = {n.op.name: n for n in (*graph.inputs, *graph.nodes()) if isinstance(n.op, Param)}
     return [(params[name], graph.outputs[output], kept[name]) for name, output in state.items() if name in kept]
-
-
-def _param_name(node: Node) -> str:
-    assert isinstance(node.op, Param)
-    return node.op.name
 
 
 def _relocate(steps: tuple[Step, ...], moved: Mapping[Slot, Slot]) -> tuple[Step, ...]:

@@ -8,6 +8,7 @@ from dataclasses import field
 import numpy as np
 
 from xlac.ir.dims import Shape, static
+from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare, frozen_array
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric, random
@@ -36,6 +37,17 @@ class Param(Op):
 
     def evaluate(self, *arrays: Array) -> Array:
         raise LookupError(f"the value of parameter {self.name!r} was not given")
+
+
+def param(node: Node) -> Param:
+    """The operation of a node that is known to be a parameter."""
+    assert isinstance(node.op, Param)
+    return node.op
+
+
+def asked(graph: Graph) -> tuple[Node, ...]:
+    """What the caller supplies: the inputs of a graph that are not state."""
+    return tuple(n for n in graph.inputs if param(n).kind == "input")
 
 
 @declare
