@@ -133,19 +133,21 @@ def advance(
     """The steps of a graph that ends with next values where the old ones were, in place where that is safe."""
     wanted: Wanted = []
     late: Wanted = []
+    readers = Readers.of(partition)
     for parameter, node, place in moves:
         if node is not parameter:
-            safe = overwritable(planner, partition, parameter, node) and all(node is not w for w, _ in wanted)
+            safe = overwritable(planner, partition, readers, parameter, node) and all(node is not w for w, _ in wanted)
             (wanted if safe else late).append((node, place))
     steps = planner.block(partition, known, [*wanted, *others])
     return (*steps, *planner.copies([(planner.place(n, known), place, n.type) for n, place in late]))
 
 
-def overwritable(planner: Planner, partition: Partition, parameter: Node, node: Node) -> bool:
+def overwritable(
+    planner: Planner, partition: Partition, readers: Readers, parameter: Node, node: Node
+) -> bool:
     """Whether the next value may be written over the carry: nobody reads the old one afterwards."""
-    readers = Readers.of(partition)
     root = readers.value(node)
-    maker = next((i for i, g in enumerate(partition.groups) if root in g.outputs), None)
+    maker = readers.maker.get(root)
     if maker is None:
         return False
     last = readers.last.get(parameter, -1)

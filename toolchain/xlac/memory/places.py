@@ -20,10 +20,11 @@ Schedules = Callable[[Group], Scheduled]
 
 @dataclass
 class Readers:
-    """For one partition: which value an alias stands for, and the last group that reads each value."""
+    """For one partition: which value an alias stands for, the last group that reads each, and the one that makes it."""
 
     root: dict[Node, Node]
     last: dict[Node, int]
+    maker: dict[Node, int]
 
     def value(self, node: Node) -> Node:
         """The value whose memory a node names: itself, unless it is an alias."""
@@ -33,14 +34,16 @@ class Readers:
     def of(partition: Partition) -> Readers:
         root: dict[Node, Node] = {}
         last: dict[Node, int] = {}
+        maker: dict[Node, int] = {}
         for number, group in enumerate(partition.groups):
+            maker.update(dict.fromkeys(group.outputs, number))
             for node in group.inputs:
                 last[root.get(node, node)] = number
             if is_alias(group):
                 root[group.outputs[0]] = root.get(group.inputs[0], group.inputs[0])
         for node in partition.graph.outputs.values():
             last[root.get(node, node)] = len(partition.groups)
-        return Readers(root, last)
+        return Readers(root, last, maker)
 
 
 def size(type: Type) -> int:
