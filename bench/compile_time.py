@@ -116,13 +116,14 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
     """Compiles a spec in this process and says what each stage cost."""
     stages = Stages()
     from xlac.collection import paused
-    from xlac.compiler import load, specialized
+    from xlac.compiler import specialized
     from xlac.memory.plan import plan
     from xlac.passes.capture import captured
     from xlac.passes.pipeline import optimize
     from xlac.passes.weights import Weights
     from xlac.schedule.fusion import partition
     from xlac.schedule.share import Schedules
+    from xlac.sources import load
     from xlac_sdk.registry import find
     from xlac_sdk.target import Request
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xlac.compiler import executable, load, lower, specialized
+from xlac.compiler import executable, lower, specialized
+from xlac.sources import load
 from xlac_reference import ReferenceBackend
 from xlac_sdk.backend import Executable
 from xlac_sdk.interpret import Interpreter

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from conftest import Golden
 
-from xlac.compiler import Lowered, load, lower, specialized
+from xlac.compiler import Lowered, lower, specialized
 from xlac.debug import report
 from xlac.ir.text import show
+from xlac.sources import load
 from xlac_sdk.registry import find
 from xlac_sdk.target import Request, Target
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from xlac.compiler import load
 from xlac.memory.plan import plan
 from xlac.passes.capture import captured
 from xlac.passes.pipeline import optimize
@@ -21,6 +20,7 @@ from xlac.passes.weights import Weights
 from xlac.schedule.fusion import partition
 from xlac.schedule.group import Kind
 from xlac.schedule.share import Schedules
+from xlac.sources import load
 from xlac_sdk.registry import find
 from xlac_sdk.target import Request
 

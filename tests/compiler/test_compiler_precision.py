@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.compiler import executable, load, lower
+from xlac.compiler import executable, lower
+from xlac.sources import load
 from xlac_sdk.registry import find
 from xlac_sdk.target import Request
 

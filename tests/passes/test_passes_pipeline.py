@@ -79,7 +79,8 @@ def test_fast_precision_stays_near(seed: int) -> None:
 
 @pytest.mark.parametrize("spec", sorted(SPECS.glob("*.yaml")), ids=lambda p: p.stem)
 def test_shipped_specs_settle(spec: Path) -> None:
-    from xlac.compiler import load, specialized
+    from xlac.compiler import specialized
+    from xlac.sources import load
 
     model, trace = specialized(load(spec)), Trace()
     weights = Weights(model.weights)

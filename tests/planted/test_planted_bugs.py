@@ -12,10 +12,11 @@ from shutil import which
 import pytest
 
 from xlac.cli import status
-from xlac.compiler import load, lower
+from xlac.compiler import lower
 from xlac.memory.lifetimes import Lifetimes
 from xlac.passes import simplify
 from xlac.passes.pattern import x, y
+from xlac.sources import load
 from xlac_c import CBackend
 from xlac_cpu import CpuBackend
 from xlac_sdk.ctext import C99

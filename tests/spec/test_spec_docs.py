@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from xlac.cli.arrays import make
-from xlac.compiler import compile, load, specialized
+from xlac.compiler import compile, specialized
 from xlac.diagnostics import CATALOGUE
+from xlac.sources import load
 from xlac.spec import schema
 from xlac_sdk.source import SourceError, UnsupportedError
 

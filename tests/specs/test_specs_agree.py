@@ -11,8 +11,9 @@ import pytest
 from references import REFERENCES
 
 import xlac
-from xlac.compiler import load, specialized
+from xlac.compiler import specialized
 from xlac.model import Model
+from xlac.sources import load
 from xlac_sdk.dtypes import DType
 
 SPECS = Path(__file__).parents[2] / "specs"

@@ -22,6 +22,7 @@ from xlac.schedule.group import Partition
 from xlac.schedule.share import Schedules
 from xlac.settings import settings
 from xlac.sizes import Specializing
+from xlac.sources import load
 from xlac_sdk.backend import Backend
 from xlac_sdk.program import Program
 from xlac_sdk.registry import find
@@ -40,7 +41,7 @@ class Lowered:
 
 
 def compile(
-    source: str | Path | Model,
+    source: object,
     target: str = "cpu",
     *,
     dims: Mapping[str, int | str] | None = None,
@@ -49,7 +50,7 @@ def compile(
     cpu: str = "",
     triple: str = "",
 ) -> Compiled | Specializing:
-    """Compiles a spec file or a model for a target.
+    """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
 
     `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to XLAC_THREADS or
     1. A model with sizes left open is compiled for each set of them when first called with it. Raises SourceError, UnsupportedError or
@@ -63,21 +64,6 @@ def compile(
             model.graph, lambda sizes: executable(lower(specialized(model, sizes), facts), backend)
         )
     return executable(lower(model, facts), backend)
-
-
-def load(
-    source: str | Path | Model,
-    *,
-    dims: Mapping[str, int | str] | None = None,
-    params: Mapping[str, object] | None = None,
-    allow_outside: bool = False,
-) -> Model:
-    """A model from a spec file; a Model is returned as it is."""
-    if isinstance(source, Model):
-        return source
-    from xlac.spec.load import load as load_spec
-
-    return load_spec(Path(source), params=params, dims=dims, allow_outside=allow_outside)
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:

@@ -11,7 +11,8 @@ import protocol
 
 os.environ.setdefault("XLAC_CACHE", "off")        # compile times are cold
 import numpy as np  # noqa: E402
-from xlac.compiler import compile, load, specialized  # noqa: E402
+from xlac.compiler import compile, specialized  # noqa: E402
+from xlac.sources import load
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

@@ -83,7 +83,8 @@ def tell(trace: Any, wanted: bool) -> None:
 
 def open_model(choice: Any) -> Any:
     """The model that the options name, its open sizes fixed at `opt` (said on standard error)."""
-    from xlac.compiler import load, specialized
+    from xlac.compiler import specialized
+    from xlac.sources import load
 
     model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
     if model.dims:

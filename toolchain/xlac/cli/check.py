@@ -20,7 +20,7 @@ def command(spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outsi
     """Check SPEC: report every problem at once, else show every node and the totals."""
     import json
 
-    from xlac.spec.load import load
+    from xlac.sources import load
     from xlac.spec.summary import summarize
 
     options = chosen(spec, dim, sets, allow_outside)

@@ -35,8 +35,9 @@ def command(
     import numpy as np
 
     from xlac.cli.build import peak
-    from xlac.compiler import compile, load
+    from xlac.compiler import compile
     from xlac.sizes import Specializing
+    from xlac.sources import load
 
     choice = chosen(**options)
     model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)

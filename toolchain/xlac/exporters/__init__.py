@@ -1,0 +1,1 @@
+"""Ways out: a model as a spec, as ONNX, as StableHLO."""

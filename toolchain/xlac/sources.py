@@ -1,0 +1,47 @@
+"""Which front door opens what a user brought: told by the kind of object, or by the file's suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from xlac.model import Model
+
+READERS = {
+    ".onnx": "xlac.frontends.onnx",
+    ".mlir": "xlac.frontends.stablehlo",
+    ".mlirbc": "xlac.frontends.stablehlo",
+}
+"""The module whose `load` reads files of a suffix; every other file is a spec."""
+
+
+def load(
+    source: object,
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+    allow_outside: bool = False,
+    training: bool = False,
+) -> Model:
+    """A model from a file, or from an object that one of the importers knows. A Model is returned as it is.
+
+    `dims` fixes or narrows symbolic sizes. `params` overrides the build-time constants of a spec; of an imported
+    model it fixes inputs to values. With `training`, a spec may have a section that says how it is trained. Raises
+    SourceError.
+    """
+    if isinstance(source, Model):
+        return source
+    reader: Any = import_module(_reader(source))
+    opened = Path(source) if isinstance(source, str) else source
+    found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training)
+    return found
+
+
+def _reader(source: object) -> str:
+    if isinstance(source, str | Path):
+        return READERS.get(Path(source).suffix.lower(), "xlac.spec.load")
+    if type(source).__module__.partition(".")[0] == "onnx":  # a ModelProto, without importing onnx to ask
+        return READERS[".onnx"]
+    raise TypeError(f"a model is a file, an xlac.Model or an onnx.ModelProto, not {type(source).__name__}")
