@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
 
 from xlac_sdk.kernel import Kernel
+from xlac_sdk.package import Artefact, Package, Packaging, Variant
 from xlac_sdk.program import Call, Program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Request, Target
@@ -30,6 +31,10 @@ class Backend(ABC):
     name: ClassVar[str]
     text_only: ClassVar[bool] = False
     """Whether what `emit` gives is the whole artefact, constants included; `build` is then needed only to run."""
+    forms: ClassVar[tuple[str, ...]] = ()
+    """What `package` can write: keys of `xlac_sdk.package.FORMS`."""
+    usual: ClassVar[tuple[str, ...]] = ()
+    """The forms that are written when the user names none."""
 
     @abstractmethod
     def target(self, request: Request) -> Target:
@@ -46,6 +51,18 @@ class Backend(ABC):
     @abstractmethod
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
         """Makes the artefact callable in this process."""
+
+    def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+        """Writes the forms of `wanted`, all among `forms`, into a folder: what other programs are built with.
+
+        Several variants are the same model for several processors, the least first. The same input gives the
+        same bytes. Raises UnsupportedError for a tool that is missing or a target that has no such form.
+        """
+        raise UnsupportedError(Diagnostic("XL5011", f"target '{self.name}' writes no packages"))
+
+    def open(self, artefact: Artefact) -> Executable:
+        """Makes what `package` wrote callable, without a compiler. Its files were checked."""
+        raise UnsupportedError(Diagnostic("XL5011", f"target '{self.name}' cannot load its packages"))
 
 
 class Device(ABC):
