@@ -1,0 +1,27 @@
+"""ONNX models: the protobuf of a graph, read into ours. `load` is the door; `ops/` says what operators mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xlac.model import Model
+
+
+def load(
+    source: Path | Any,
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+    allow_outside: bool = False,
+    training: bool = False,
+) -> Model:
+    """A model from an .onnx file or a ModelProto.
+
+    `dims` fixes or narrows symbolic dims; `params` fixes inputs to values, which an input that decides a size needs.
+    Raises SourceError that names every node at fault.
+    """
+    from xlac.frontends.onnx.read import read
+
+    return read(source, dims or {}, params or {}, allow_outside)

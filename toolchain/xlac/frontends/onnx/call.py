@@ -1,0 +1,100 @@
+"""One node of an ONNX graph, as the function that builds its meaning sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from xlac.frontends.onnx.values import Coded, Value
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, ShapeError
+from xlac_sdk.dtypes import DType
+
+if TYPE_CHECKING:
+    from xlac.frontends.onnx.importer import Importer
+
+REQUIRED: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Inputs (None where left out), attributes and the version of the operator set of one node."""
+
+    operator: str
+    domain: str
+    version: int
+    inputs: tuple[Value | None, ...]
+    attributes: dict[str, Any]
+    outputs: tuple[str, ...]
+    importer: Importer
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, number: int) -> Node:
+        """The input of a number, which must be there and be a plain tensor."""
+        found = self.get(number)
+        if found is None:
+            raise ShapeError(f"input {number} is missing")
+        return found
+
+    def __iter__(self) -> Iterator[Node]:
+        """Every input, each of which must be a plain tensor."""
+        return (self[number] for number in range(len(self.inputs)))
+
+    def get(self, number: int) -> Node | None:
+        """The input of a number as a plain tensor, or None when it is left out."""
+        found = self.inputs[number] if number < len(self.inputs) else None
+        if found is None or isinstance(found, Node):
+            return found
+        kind = found.format if isinstance(found, Coded) else type(found).__name__.lower()
+        raise ShapeError(f"input {number} is of type {kind}, which {self.operator} does not take here")
+
+    def attr(self, name: str, default: Any = REQUIRED) -> Any:
+        """An attribute as Python has it: int, float, str, bytes, list of these, array, or GraphProto."""
+        found = self.attributes.get(name, default)
+        if found is REQUIRED:
+            raise ShapeError(f"attribute '{name}' is missing", attribute=name)
+        return found
+
+    def wants(self, number: int) -> bool:
+        """Whether the node names its output of a number."""
+        return number < len(self.outputs) and self.outputs[number] != ""
+
+    def value(self, number: int) -> Array:
+        """The numbers of an input, which must follow from constants and static sizes (else see `known`)."""
+        found = self.importer.known.array(self[number])
+        if found.dtype == object:
+            raise ShapeError(f"input {number} depends on a symbolic size, and must be a number here")
+        return found
+
+    def dims(self, number: int) -> tuple[Dim, ...]:
+        """An integer input of rank 0 or 1 as sizes, which may be symbolic."""
+        return self.importer.known.dims(self[number])
+
+    def ints(self, number: int, attribute: str = "", default: Any = None) -> list[int] | None:
+        """Numbers that older versions give as an attribute and newer ones as an input; `default` where neither does."""
+        if self.get(number) is not None:
+            return [int(v) for v in np.asarray(self.value(number)).reshape(-1)]
+        found = self.attributes.get(attribute, default) if attribute else default
+        return None if found is None else [found] if isinstance(found, int) else [int(v) for v in found]
+
+    def dtype(self, name: str, default: DType | None = None) -> DType:
+        """The element type that an attribute names by its number in TensorProto.DataType."""
+        from xlac.frontends.onnx.dtypes import DTYPES
+
+        if name not in self.attributes and default is not None:
+            return default
+        number = self.attr(name)
+        if number not in DTYPES:
+            self.fail(f"element type {number} of '{name}' is not supported here")
+        return DTYPES[number]
+
+    def fail(self, message: str, hint: str = "") -> NoReturn:
+        """Ends the import of this node: the message is told with its name and place."""
+        raise ShapeError(message, hint=hint)
+

@@ -1,0 +1,143 @@
+"""What can be said of a tensor's numbers while a model is imported: sizes, axes and other small values.
+
+Exporters write shapes as arithmetic on tensors. Here that arithmetic is done on sizes, also on symbolic ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.dims import Dim, Sym, bounds
+from xlac.ir.graph import Node
+from xlac.ir.interpret import evaluate
+from xlac.ir.op import Array, Op
+from xlac.ops.control import Pick
+from xlac.ops.dynamic import DimSize
+from xlac.ops.leaf import Const, Param
+
+LIMIT = 1 << 20  # elements
+
+
+class NeedsValue(Exception):
+    """A size depends on the numbers of these inputs, which are not known before the model is called."""
+
+    def __init__(self, *inputs: str) -> None:
+        super().__init__(", ".join(inputs))
+        self.inputs = frozenset(inputs)
+
+
+class DataDependent(Exception):
+    """A size depends on what the model computes."""
+
+
+class Known:
+    """Evaluates nodes whose value follows from constants and sizes; remembers what it found."""
+
+    def __init__(self, weights: Mapping[str, Array]) -> None:
+        self._weights = weights
+        self._found: dict[Node, Array] = {}
+
+    def array(self, node: Node) -> Array:
+        """The value of a node: an array of its dtype, or of objects (ints and Syms) when sizes in it are symbolic.
+
+        Raises NeedsValue with the model's inputs that decide it, or DataDependent.
+        """
+        stack = [node]
+        while stack:
+            at = stack[-1]
+            if at in self._found:
+                stack.pop()
+                continue
+            waiting = [i for i in operands(at) if i not in self._found]
+            if waiting:
+                stack += waiting
+                continue
+            self._found[at] = self._evaluate(at)
+            stack.pop()
+        return self._found[node]
+
+    def dims(self, node: Node) -> tuple[Dim, ...]:
+        """The value of a rank-0 or rank-1 integer node as sizes."""
+        found = self.array(node)
+        return tuple(v if isinstance(v, Sym) else int(v) for v in found.reshape(-1).tolist())
+
+    def _evaluate(self, node: Node) -> Array:
+        op = node.op
+        if isinstance(op, Const):
+            return op.value
+        if isinstance(op, Param):
+            if op.kind == "weight":
+                return self._weights[op.name]
+            raise NeedsValue(op.name)
+        if isinstance(op, DimSize):
+            return _exact(node.inputs[0].shape[op.axis])
+        if any(volume(t.shape, LIMIT) > LIMIT for t in node.results):
+            raise DataDependent(f"{op.mnemonic} of {node.type}, which is too large to be evaluated at import")
+        if isinstance(op, Pick):
+            arrays = [self._found[i] for i in node.inputs[0].inputs]
+            return evaluate(node.inputs[0], [(a,) for a in arrays])[op.index]
+        arrays = [self._found[i] for i in node.inputs]
+        if not any(a.dtype == object for a in arrays):
+            return evaluate(node, [(a,) for a in arrays])[0]
+        if op.mnemonic not in SYMBOLIC:
+            raise DataDependent(f"{op.mnemonic} of symbolic sizes")
+        return np.asarray(SYMBOLIC[op.mnemonic](op, *arrays), object)
+
+
+def operands(node: Node) -> tuple[Node, ...]:
+    """What must be known for a node's value: nothing for a size, and for a result of many all that makes them."""
+    if isinstance(node.op, DimSize):
+        return ()
+    return node.inputs[0].inputs if isinstance(node.op, Pick) else node.inputs
+
+
+def volume(shape: tuple[Dim, ...], unknown: int) -> int:
+    """How many elements; `unknown` + 1 where a size is symbolic."""
+    return math.prod(size if isinstance(size, int) else unknown + 1 for size in shape)
+
+
+def _exact(size: Dim) -> Array:
+    found = np.empty((), np.int32 if isinstance(size, int) else object)
+    found[()] = size
+    return found
+
+
+def _quotient(op: Op, x: Array, y: Array) -> Any:
+    if any(isinstance(v, Sym) and bounds(v)[0] < 0 for v in x.flat):
+        raise DataDependent("the quotient of a size that may be negative")
+    return x // y
+
+
+def _sliced(op: Any, x: Array) -> Any:
+    cuts = zip(op.starts, op.stops, op.steps, strict=True)
+    return x[tuple(slice(a, None if k < 0 and b == -1 else b, k) for a, b, k in cuts)]
+
+
+def _spread(op: Any, x: Array) -> Any:
+    shape = [1] * len(op.shape)
+    for axis, size in zip(op.axes, x.shape, strict=True):
+        shape[axis] = size
+    return np.broadcast_to(x.reshape(shape), op.shape)
+
+
+def _same(op: Op, x: Array) -> Array:
+    return x
+
+
+SYMBOLIC: dict[str, Callable[..., Any]] = {
+    "cast": _same,
+    "add": lambda op, x, y: x + y,
+    "sub": lambda op, x, y: x - y,
+    "mul": lambda op, x, y: x * y,
+    "div": _quotient,
+    "reshape": lambda op, x: x.reshape(op.shape),
+    "transpose": lambda op, x: x.transpose(op.perm),
+    "broadcast": _spread,
+    "slice": _sliced,
+    "concat": lambda op, *xs: np.concatenate([x.astype(object) for x in xs], op.axis),
+}
+"""Operations as done on arrays of sizes; every other operation needs plain numbers."""
