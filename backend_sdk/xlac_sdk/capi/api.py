@@ -1,0 +1,160 @@
+"""What callers of a compiled program see: names, types, bytes and status codes, worked out from the program."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from enum import Enum
+
+from xlac_sdk.capi.names import identifier, parameters
+from xlac_sdk.capi.weights import Weights, file_bytes, weights_hash
+from xlac_sdk.cdialect import comment
+from xlac_sdk.cfunctions import TYPES
+from xlac_sdk.program import Program, Role, Slot
+
+ALIGN = 64
+
+
+class Status(Enum):
+    """What a function of the API answers: the name of a code, its number and what it says."""
+
+    def __init__(self, number: int, text: str) -> None:
+        self.number, self.text = number, text
+
+    OK = 0, "done"
+    NULL_POINTER = 1, "a pointer is null"
+    SMALL_MEMORY = 2, "the memory is smaller than the model needs"
+    MISALIGNED = 3, "a pointer is not aligned as the header says"
+    OUT_OF_BOUNDS = 4, "a size is outside its bounds"
+    NO_WEIGHTS = 5, "the weights are missing"
+    WRONG_WEIGHTS = 6, "the weights are not those that the model was built with"
+    NOT_READY = 7, "the context has not been initialised"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An input or an output: what C calls it and what it holds."""
+
+    slot: Slot
+    name: str
+    written: bool
+
+    @property
+    def type(self) -> str:
+        return TYPES[self.slot.dtype]
+
+    @property
+    def shape(self) -> str:
+        return f"[{', '.join(map(str, self.slot.shape))}]"
+
+    @property
+    def about(self) -> str:
+        """The user's name, safe in a comment, its element type and shape."""
+        return f"'{comment(self.slot.name)}', {self.slot.dtype}{self.shape}"
+
+    @property
+    def count(self) -> int:
+        """Elements; the most there may be where sizes are open."""
+        return self.slot.size
+
+    @property
+    def parameter(self) -> str:
+        return f"{'' if self.written else 'const '}{self.type} *{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size that each call chooses, within bounds."""
+
+    name: str
+    title: str
+    low: int
+    high: int
+    multiple: int
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The interface of one program. `prefix` begins every name that is exported.
+
+    The context that a caller holds is `struct { unsigned char *memory; const unsigned char *weights; uint32_t ready; }`.
+    In the caller's memory the state comes first, then, at the next multiple of `align`, the arena.
+    """
+
+    prefix: str
+    title: str
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    sizes: tuple[Size, ...]
+    weights: Weights
+    align: int
+    arena_bytes: int
+    state_bytes: int
+    weight_bytes: int  # of the file, header included; 0 without weights
+    weights_hash: int
+
+    @property
+    def upper(self) -> str:
+        return self.prefix.upper()
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return (*self.inputs, *self.outputs)
+
+    @property
+    def arena_start(self) -> int:
+        """The byte of the caller's memory at which the arena starts."""
+        return -(-self.state_bytes // self.align) * self.align
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.arena_start + self.arena_bytes
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the caller brings the weights."""
+        return bool(self.weight_bytes) and not self.weights.inside
+
+    @property
+    def ready(self) -> int:
+        """What an initialised context of this very program holds."""
+        facts = f"{self.prefix} {self.memory_bytes} {self.weight_bytes} {self.weights_hash}"
+        return zlib.crc32(facts.encode()) | 1
+
+    @property
+    def status(self) -> type[Status]:
+        return Status
+
+    @property
+    def init_parameters(self) -> str:
+        """What follows the context in NAME_init."""
+        given = ["void *memory", "size_t memory_bytes"]
+        given += ["const void *weights", "size_t weight_bytes"] if self.mapped else []
+        return ", ".join(given)
+
+    @property
+    def run_parameters(self) -> str:
+        """What follows the context in NAME_run."""
+        given = [f"const {self.prefix}_sizes *sizes"] if self.sizes else []
+        return ", ".join([*given, *(a.parameter for a in self.arrays)])
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Every symbol that an artefact exports."""
+        names = ["size", "init", "run", "reset", "status_text"]
+        names += ["check_weights"] if self.mapped else []
+        return tuple(f"{self.prefix}_{name}" for name in names)
+
+
+def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIGN) -> Api:
+    """The interface of a program whose caller's memory, and weights, start at a multiple of `align` bytes."""
+    slots = (*program.inputs, *program.outputs)
+    names = parameters((s.name for s in slots), "array")
+    arrays = [Array(s, n, i >= len(program.inputs)) for i, (s, n) in enumerate(zip(slots, names, strict=True))]
+    constant = any(s.role is Role.CONSTANT and s.nbytes for s in program.slots)
+    outside = constant and not (weights is Weights.EMBED)
+    return Api(
+        identifier(program.name), comment(program.name), tuple(arrays[: len(program.inputs)]),
+        tuple(arrays[len(program.inputs) :]), (), weights, align, program.arena_bytes, program.state_bytes,
+        file_bytes(program) if outside else 0, weights_hash(program) if outside else 0,
+    )  # fmt: skip
