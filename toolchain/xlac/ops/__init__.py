@@ -20,6 +20,7 @@ from xlac.ops import (
     linear,
     logic,
     loss,
+    minifloat,
     native,
     normalization,
     order,
@@ -38,6 +39,6 @@ from xlac.ops import (
 __all__ = [
     "OPS", "activation", "algebra", "arrange", "attention", "choose", "contraction", "control",
     "convert", "convolution", "create", "dynamic", "effect", "elementary", "index", "leaf", "linear", "logic",
-    "loss", "native", "normalization", "order", "place", "pooling", "probability", "ranking", "recurrent",
+    "loss", "minifloat", "native", "normalization", "order", "place", "pooling", "probability", "ranking", "recurrent",
     "reduction", "resize", "scalar", "statistics", "view",
 ]  # fmt: skip
