@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xlac_sdk.capi.weights import Weights
 from xlac_sdk.program import Program
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Target
@@ -18,7 +19,6 @@ FORMS = {
     "c": "one C99 file", "h": "the C header", "ll": "LLVM's text", "s": "assembly", "o": "one object file",
     "a": "a static library", "so": "a shared library", "exe": "a command-line program",
 }  # fmt: skip
-WEIGHTS = ("embed", "file", "mmap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,10 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Packaging:
-    """What the user asked for: the forms, where the weights go, and how to link.
-
-    Weights are inside the code (`embed`), in a file of their own that is read (`file`), or in one that is mapped.
-    """
+    """What the user asked for: the forms, where the weights go, and how to link."""
 
     forms: tuple[str, ...]
-    weights: str = "embed"
+    weights: Weights = Weights.EMBED
     static: bool = False  # the program runs without shared libraries
     libm: bool = True  # the C library's mathematics may be called
 
@@ -57,7 +54,7 @@ class Artefact:
     folder: Path
     program: Program
     package: Package
-    weights: str = "embed"  # one of WEIGHTS
+    weights: Weights = Weights.EMBED
 
 
 def forms(backend: Backend, text: str) -> tuple[str, ...]:

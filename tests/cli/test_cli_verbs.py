@@ -95,9 +95,9 @@ def test_the_peak_is_told_before_anything_runs(tmp_path: Path, capsys: pytest.Ca
     told = capsys.readouterr().err
     assert status(["build", DIGITS, "--dim", "batch=8", "-o", str(tmp_path / "out")]) == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
-    peak = manifest["arena_bytes"] + sum(c["bytes"] for c in manifest["constants"])
+    peak = manifest["memory"]["peak"]
     assert f"peak memory {peak:,} bytes" in told and f"peak memory {peak:,} bytes" in capsys.readouterr().out
-    assert manifest["machine"]["cpu"]
+    assert manifest["provenance"]["machines"][0]["cpu"]
 
 
 def test_a_graph_that_cannot_be_read_is_the_users_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +133,7 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(xlac.artefact, "manifest", interrupted)
+    monkeypatch.setattr(xlac.artefact, "describe", interrupted)
     assert status(["build", DIGITS, "-o", str(tmp_path / "out")]) == 130
     assert list(tmp_path.iterdir()) == []
 
@@ -146,7 +146,7 @@ def test_a_full_disk_is_a_resource_limit(
     def full(*args: object) -> None:
         raise OSError(28, os.strerror(28), "weights.safetensors")
 
-    monkeypatch.setattr(xlac.artefact, "_write_weights", full)
+    monkeypatch.setattr(xlac.artefact, "describe", full)
     assert status(["build", DIGITS, "-o", str(tmp_path / "out")]) == 4
     assert "No space left" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -51,7 +51,7 @@ def test_a_sample_does_what_the_chapter_says(name: str, folder: Path) -> None:
         return
     model = specialized(load(file))
     generator = np.random.default_rng(0)
-    inputs = {node.op.name: make("random", node.type, {}, generator) for node in model.inputs}
+    inputs = {node.op.name: make("random", node.type.dtype, node.type.shape, generator) for node in model.inputs}
     results = [compile(model, target)(**inputs) for target in ("cpu", "reference")]
     first, second = (r if isinstance(r, dict) else {"": r} for r in results)
     assert first.keys() == second.keys() and first

@@ -2,6 +2,7 @@
 
     model = xlac.compile("specs/digits.yaml", target="cpu", dims={"batch": 8})
     probs = model(image=x)
+    probs = xlac.load("out/digits")(image=x)    # what xlac build made; needs no compiler
 
     @xlac.jit
     def f(x, y, z): return xlac.sum(x + y * z)
@@ -16,6 +17,7 @@ from typing import Any
 _HOMES = {
     "compile": "xlac.compiler",
     "Compiled": "xlac.compiled",
+    "load": "xlac.loaded",
     "Model": "xlac.model",
     "jit": "xlac.jitted",
     "Tensor": "xlac.frontends.tracing",

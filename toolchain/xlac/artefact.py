@@ -1,4 +1,4 @@
-"""What `xlac build` leaves behind: the backend's files, the constants and a manifest, all or nothing."""
+"""What `xlac build` leaves behind: the backend's files and a manifest, all or nothing."""
 
 from __future__ import annotations
 
@@ -7,44 +7,78 @@ import json
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from xlac import manifest
+from xlac.cache import version_of
 from xlac.collection import paused
 from xlac.compiler import Lowered
-from xlac_sdk.backend import Backend
-from xlac_sdk.program import Program, Role, Slot
+from xlac.manifest import Manifest, Memory, Provenance, Tensor
+from xlac.model import Model
+from xlac_sdk.backend import Array, Backend
+from xlac_sdk.package import Package, Packaging, Variant
+from xlac_sdk.program import Program, Role
 from xlac_sdk.source import Diagnostic, SourceError
 
-MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
 
 
-def write(lowered: Lowered, backend: Backend, folder: Path) -> list[Path]:
-    """Builds into `folder`, which is created, or replaced when an earlier build made it.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What an artefact is made from, by hash, as it was before compiling, and how it was asked for."""
 
-    Returns the files. Nothing is left behind when the build fails or is interrupted. Raises SourceError for a
-    folder with other content.
+    model: Model
+    spec: str
+    weights: str
+    options: Mapping[str, Any]
+
+    @staticmethod
+    def of(model: Model, spec: Path, options: Mapping[str, Any]) -> Source:
+        return Source(model, manifest.file_hash(spec), weights_hash(model.weights), options)
+
+
+def write(
+    variants: Sequence[Lowered], backend: Backend, folder: Path, wanted: Packaging, source: Source
+) -> list[Path]:
+    """Builds into `folder`, which is created, or replaced when an earlier build made it; the manifest is written last.
+
+    Several variants are one model for several processors. Returns the files. Nothing is left behind when the build
+    fails or is interrupted. Raises SourceError for a folder with other content, and for weights that changed since
+    `source` was made.
     """
-    program = lowered.program
     with replacing(folder) as made:
-        with paused():
-            sources = backend.emit(program, lowered.target)
-        artifact = "" if backend.text_only else backend.build(sources, made).relative_to(made).as_posix()
-        for name, text in sources.items():
-            if not (made / name).exists():
-                (made / name).write_text(text, encoding="utf-8")
-        if not backend.text_only:
-            _write_weights(program, made / WEIGHTS)
-        facts = manifest(lowered, backend.name, artifact or next(iter(sources)), made)
-        (made / MANIFEST).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        if wanted.forms:
+            package = backend.package([Variant(v.program, v.target) for v in variants], wanted, made)
+        else:
+            package = _plain(variants[0], backend, made)
+        if weights_hash(source.model.weights) != source.weights:
+            problem = "the model's weights changed while it was being built"
+            raise SourceError(Diagnostic("XL3015", problem, hint="build it again when nobody writes to their file"))
+        facts = describe(variants, backend, wanted, package, source, made)
+        (made / manifest.NAME).write_text(facts.text(), encoding="utf-8")
         names = sorted(p.relative_to(made) for p in made.rglob("*") if p.is_file())
     return [folder / name for name in names]
+
+
+def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:
+    """The sources, what the backend builds of them, and the constants: for a backend without forms."""
+    with paused():
+        sources = backend.emit(lowered.program, lowered.target)
+    if not backend.text_only:
+        backend.build(sources, made)
+    for name, text in sources.items():
+        if not (made / name).exists():
+            (made / name).write_text(text, encoding="utf-8")
+    if not backend.text_only:
+        _write_weights(lowered.program, made / WEIGHTS)
+    return Package()
 
 
 @contextmanager
@@ -70,34 +104,50 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def _ours(folder: Path) -> bool:
-    return folder.is_dir() and ((folder / MANIFEST).is_file() or not any(folder.iterdir()))
+    return folder.is_dir() and (manifest.is_artefact(folder) or not any(folder.iterdir()))
 
 
-def manifest(lowered: Lowered, backend: str, artifact: str, folder: Path) -> dict[str, Any]:
-    """Everything a person or a program wants to know of an artefact before using it."""
-    program = lowered.program
-    return {
-        "format": 1,
-        "name": program.name,
-        "xlac": version("xlac"),
-        "target": backend,
-        "machine": lowered.target.machine,
-        "artifact": artifact,
-        "inputs": [_slot(s) for s in program.inputs],
-        "outputs": [_slot(s) for s in program.outputs],
-        "constants": [
-            {**_slot(s), "symbol": s.symbol} for s in program.slots if s.role is Role.CONSTANT
-        ],
-        "arena_bytes": program.arena_bytes,
-        "state_bytes": program.state_bytes,
-        "kernels": len(program.kernels),
-        "flops": program_flops(program),
-        "sha256": {
-            p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
-            for p in sorted(folder.rglob("*"))
+def describe(
+    variants: Sequence[Lowered], backend: Backend, wanted: Packaging, package: Package, source: Source, made: Path
+) -> Manifest:
+    """The manifest of what is in the folder `made`."""
+    programs = [v.program for v in variants]
+    first = programs[0]
+    arena, state = max(p.arena_bytes for p in programs), max(p.state_bytes for p in programs)
+    constants = max(sum(s.nbytes for s in p.slots if s.role is Role.CONSTANT) for p in programs)
+    return Manifest(
+        format=2,
+        name=first.name,
+        target=backend.name,
+        forms=wanted.forms,
+        library=package.library,
+        weights=wanted.weights,
+        weights_file=package.weights,
+        inputs=tuple(map(Tensor.of, first.inputs)),
+        outputs=tuple(map(Tensor.of, first.outputs)),
+        memory=Memory(arena=arena, state=state, weights=constants, peak=arena + state + constants),
+        kernels=max(len(p.kernels) for p in programs),
+        flops=program_flops(first),
+        provenance=Provenance(
+            xlac=version("xlac"), backend=version_of(backend), spec=source.spec, weights=source.weights,
+            machines=tuple(v.target.machine for v in variants), options=dict(source.options),
+        ),
+        files={
+            p.relative_to(made).as_posix(): manifest.file_hash(p)
+            for p in sorted(made.rglob("*"))
             if p.is_file()
         },
-    }  # fmt: skip
+    )  # fmt: skip
+
+
+def weights_hash(weights: Mapping[str, Array]) -> str:
+    """SHA-256 over the names, types and data of a model's weights, in order of name."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        array = np.ascontiguousarray(weights[name])
+        digest.update(f"{name}\0{array.dtype}{list(array.shape)}\0".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def program_flops(program: Program) -> int:
@@ -119,13 +169,6 @@ def program_flops(program: Program) -> int:
         return total
 
     return count(program.steps)
-
-
-def _slot(slot: Slot) -> dict[str, Any]:
-    return {
-        "name": slot.name, "dtype": str(slot.dtype), "shape": list(slot.shape),
-        "bytes": slot.nbytes, "align": slot.align,
-    }  # fmt: skip
 
 
 _SAFETENSORS = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "bool": "BOOL"}

@@ -43,8 +43,7 @@ class Entry:
 def key_of(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:
     """The name of an entry: a hash of everything that decides what `build` gives."""
     digest = hashlib.sha256()
-    package = type(backend).__module__.partition(".")[0].replace("_", "-")
-    for part in (backend.name, package, _version(package), _version("xlac-sdk"), _facts(target)):
+    for part in (backend.name, _package(backend), version_of(backend), _version("xlac-sdk"), _facts(target)):
         digest.update(part.encode() + b"\0")
     for name in sorted(sources):
         text = sources[name].encode()
@@ -56,6 +55,15 @@ def _facts(target: Target) -> str:
     """Every fact of a target as text, sets in order."""
     values = ((f.name, getattr(target, f.name)) for f in fields(target))
     return repr([(name, sorted(map(str, v)) if isinstance(v, frozenset) else v) for name, v in values])
+
+
+def version_of(backend: Backend) -> str:
+    """The version of the distribution that a backend is from; "?" when it is none."""
+    return _version(_package(backend))
+
+
+def _package(backend: Backend) -> str:
+    return type(backend).__module__.partition(".")[0].replace("_", "-")
 
 
 def _version(package: str) -> str:

@@ -202,6 +202,18 @@ It exists and holds something else, or cannot be written. Nothing was changed.
 XL3011 A rule that does nothing
 A rename rule, an init pattern or a pattern of train.wrt fits no tensor: it is misspelt or no longer needed.
 
+XL3012 Not an artefact
+`xlac run` and `xlac.load` take a folder that `xlac build` made; its manifest.json says what is in it.
+
+XL3013 A damaged artefact
+A file of it is missing, cut off, or not as it was written: its hash differs from the manifest's. Nothing was loaded.
+
+XL3014 An artefact of another version
+The manifest has a format that this xlac does not read.
+
+XL3015 Weights that changed
+The file of the weights was written to while the model was built, or is not the one that the artefact was built with.
+
 XL4001 Out of memory
 The machine could not give more memory. `xlac check` prints the parameters and the peak; smaller --dim values help.
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from xlac_sdk.capi.api import Api
 
 
@@ -16,6 +14,8 @@ def header(api: Api) -> str:
 
 def render(template: str, api: Api, **facts: Any) -> str:
     """A template of this package, filled in."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # not for those who only load artefacts
+
     env = Environment(
         loader=PackageLoader("xlac_sdk.capi"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True, autoescape=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from errno import EISDIR
 from pathlib import Path
 from zipfile import BadZipFile
@@ -11,8 +11,6 @@ from zlib import error as ZlibError
 
 import numpy as np
 
-from xlac.ir.dims import substitute, symbols
-from xlac.ir.types import Type
 from xlac_sdk.backend import Array
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, SourceError
@@ -20,7 +18,7 @@ from xlac_sdk.source import Diagnostic, SourceError
 LITERAL = re.compile(r"(?:(?P<shape>\d+(?:x\d+)*)x)?(?P<dtype>[a-z]+\d*)=(?P<values>.*)", re.DOTALL)
 
 
-def read(text: str, name: str, type: Type | None = None) -> Array:
+def read(text: str, name: str) -> Array:
     """`@file.npy`, or `2x64xf32=1,2,…` (one number fills the shape). Raises SourceError naming the input."""
     if text.startswith("@"):
         return load_npy(Path(text[1:]), name)
@@ -85,14 +83,8 @@ def _reason(error: Exception) -> str:
     return "its elements are Python objects, which are not read" if "Object arrays" in text else text
 
 
-def make(kind: str, type: Type, sizes: Mapping[str, int], generator: np.random.Generator) -> Array:
-    """Random, zeros or ones of a type whose open sizes are `sizes`, or their `opt`."""
-    shape = []
-    for dim in type.shape:
-        value = substitute(dim, {s.name: sizes.get(s.name, s.opt) for s in symbols(dim)})
-        assert isinstance(value, int)
-        shape.append(value)
-    dtype = type.dtype
+def make(kind: str, dtype: DType, shape: Sequence[int], generator: np.random.Generator) -> Array:
+    """Random, zeros or ones."""
     if kind == "zeros":
         return np.zeros(shape, dtype.numpy)
     if kind == "ones":

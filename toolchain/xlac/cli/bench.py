@@ -39,7 +39,7 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 
     generator = np.random.default_rng(0)
-    inputs = [make("random", node.type, {}, generator) for node in model.inputs]
+    inputs = [make("random", slot.dtype, slot.shape, generator) for slot in compiled.program.inputs]
     times = measure(lambda: compiled(*inputs), seconds)
     program = compiled.program
     flops = program_flops(program)

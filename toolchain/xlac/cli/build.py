@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import chosen, request, spec_options, target_options
+from xlac.cli.options import Chosen, chosen, request, spec_options, target_options
 
 if TYPE_CHECKING:
+    from xlac_sdk.backend import Backend
+    from xlac_sdk.package import Packaging
     from xlac_sdk.program import Program
+    from xlac_sdk.target import Target
+
+WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.capi
+TOLD = ("cpu", "triple", "dims", "params")  # of the options, what the manifest keeps: no paths
 
 
 @click.command(name="build")
 @spec_options
 @target_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=None, help="Folder; default out/NAME.")
+@click.option("--emit", "emitted", default=None, metavar="FORMS",
+              help="What to write: some of c, h, o, a, so, exe, s, ll, as the target has them.")
+@click.option("--weights", "where", type=click.Choice(WEIGHTS), default=None,
+              help="Weights inside the code (embed, the default; incbin), in a file that is read, or one that is mapped.")
+@click.option("--static", is_flag=True, help="Link the program without shared libraries.")
 @click.option("--dump", type=click.Path(path_type=Path), default=None, help="Write every stage into this folder.")
 @click.option("--until", default=None, metavar="PASS", help="Stop after this pass and print the graph.")
 @click.option("--from", "start", default=None, metavar="PASS", help="Start at this pass.")
@@ -26,13 +37,14 @@ if TYPE_CHECKING:
 @click.option("--trace", "traced", is_flag=True, help="Print every rewrite that was made, with its place.")
 @click.option("--list-passes", is_flag=True, help="Print the passes in order.")
 def command(
-    output: Path | None, dump: Path | None, until: str | None, start: str | None, edited: Path | None,
+    output: Path | None, emitted: str | None, where: str | None, static: bool, dump: Path | None, until: str | None, start: str | None, edited: Path | None,
     traced: bool, list_passes: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Compile SPEC to an artefact.
 
-    Sizes left open are fixed at their `opt`. The folder gets the backend's files, the weights and a manifest; it
-    appears whole or not at all. `--until` prints the graph, which `--graph` takes, edited if you like, to go on
+    Sizes left open are fixed at their `opt`. The folder gets the forms asked for and a manifest; it appears whole
+    or not at all, and `xlac run` takes it like a spec. Several processors after --cpu (x86-64-v2,x86-64-v3) give
+    code for each, chosen when it runs. `--until` prints the graph, which `--graph` takes, edited if you like, to go on
     `--from` the next pass.
     """
     from xlac import artefact
@@ -52,7 +64,9 @@ def command(
     if edited is not None:
         model = replace(model, graph=read_graph(edited, model))
     backend = find(choice.target)
-    facts = backend.target(request(choice))
+    wanted = packaging(backend, emitted, where, static)
+    targets = machines(backend, choice, wanted, options["threads"])
+    facts = targets[0]
     observers, trace = (Dump(dump),) if dump else (), Trace()
     if until is not None:
         graph = optimize(
@@ -62,16 +76,48 @@ def command(
         tell(trace, traced)
         click.echo(show(graph), nl=False)
         return
+    asked = {key: value for key, value in asdict(choice).items() if key in TOLD} | {"static": static}
+    source = artefact.Source.of(model, choice.spec, asked)
     lowered = lower(model, facts, observers=observers, start=start, trace=trace)
     tell(trace, traced)
+    variants = [lowered, *(lower(model, other) for other in targets[1:])]
     folder = output or Path("out") / choice.spec.stem
     program = lowered.program
     click.echo(f"{model.name} for {choice.target}: {len(program.kernels)} kernels, {peak(program)}")
-    files = artefact.write(lowered, backend, folder)
+    files = artefact.write(variants, backend, folder, wanted, source)
     if dump:
         Dump.finish(dump, lowered, backend)
     for file in files:
         click.echo(f"  {file}  {size(file.stat().st_size)}")
+
+
+def packaging(backend: Backend, emitted: str | None, where: str | None, static: bool) -> Packaging:
+    """What the options ask of a backend. Raises for a form, or a place of the weights, that it does not have."""
+    from xlac_sdk.capi.weights import Weights
+    from xlac_sdk.package import Packaging, forms, offered
+    from xlac_sdk.source import Diagnostic, UnsupportedError
+
+    names = forms(backend, emitted) if emitted is not None else backend.usual
+    if not names and (where or static):
+        problem = "--weights and --static choose how packages are written"
+        raise UnsupportedError(Diagnostic("XL5011", problem, hint=offered(backend)))
+    return Packaging(names, Weights(where or "embed"), static)
+
+
+def machines(backend: Backend, choice: Chosen, wanted: Packaging, threads: int | None) -> list[Target]:
+    """The processors to compile for, as `--cpu` lists them. What is written ahead of time runs on its caller's thread."""
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    cpus = choice.cpu.split(",")
+    if not wanted.forms and len(cpus) > 1:
+        problem = f"target '{choice.target}' compiles for one processor at a time"
+        raise SourceError(Diagnostic("XL5101", problem, hint=f"--cpu {cpus[0]}"))
+    if wanted.forms:
+        if threads is not None and threads > 1:
+            problem = "what is compiled ahead of time runs on its caller's thread"
+            raise SourceError(Diagnostic("XL5005", problem, hint="leave --threads out"))
+        choice = replace(choice, threads=1)
+    return [backend.target(request(replace(choice, cpu=cpu.strip()))) for cpu in cpus]
 
 
 def tell(trace: Any, wanted: bool) -> None:
@@ -120,9 +166,13 @@ def peak(program: Program) -> str:
     from xlac_sdk.program import Role
 
     constants = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
-    kept = f", {program.state_bytes:,} bytes of state" if program.state_bytes else ""
-    return f"peak memory {program.arena_bytes + constants + program.state_bytes:,} bytes: " \
-           f"{program.arena_bytes:,} arena, {constants:,} weights{kept}"  # fmt: skip
+    return memory(program.arena_bytes, constants, program.state_bytes)
+
+
+def memory(arena: int, weights: int, state: int) -> str:
+    """The parts of the memory that a call takes, and their sum."""
+    kept = f", {state:,} bytes of state" if state else ""
+    return f"peak memory {arena + weights + state:,} bytes: {arena:,} arena, {weights:,} weights{kept}"
 
 
 def size(nbytes: int) -> str:

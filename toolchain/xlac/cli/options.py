@@ -100,3 +100,17 @@ def chosen(
     from xlac.settings import settings
 
     return Chosen(spec, target, threads or settings().threads, cpu, triple, dims, params, allow_outside)
+
+
+def is_artefact(spec: Path) -> bool:
+    """Whether the user named a folder that `xlac build` made, rather than a spec."""
+    return spec.is_dir()
+
+
+def artefact(spec: Path, **options: Any) -> Path:
+    """The folder of an artefact. A usage error for an option that only compiling has."""
+    for name in ("dim", "sets", "threads", "cpu", "triple"):
+        if options.get(name):
+            option = "--set" if name == "sets" else f"--{name}"
+            raise click.UsageError(f"{option} is for specs; an artefact is as it was built")
+    return spec

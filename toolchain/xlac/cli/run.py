@@ -1,13 +1,19 @@
-"""`xlac run`: compile a spec and run it once."""
+"""`xlac run`: compile a spec, or take an artefact, and run it once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xlac.cli.options import chosen, pairs, spec_options, target_options
+
+if TYPE_CHECKING:
+    from xlac_sdk.dtypes import DType
+
+Outputs = dict[str, Any]
 
 
 @click.command(name="run")
@@ -28,25 +34,17 @@ def command(
     given: tuple[str, ...], archive: Path | None, wanted: tuple[str, ...], written: Path | None,
     expected: tuple[str, ...], rtol: float, atol: float, seed: int, **options: Any,
 ) -> int:  # fmt: skip
-    """Compile SPEC and run it. Inputs that are not given are random.
+    """Compile SPEC and run it; a folder that xlac build made is run as it is. Inputs that are not given are random.
 
     Exit code 1 says that an output differs from what --expect gave.
     """
     import numpy as np
 
-    from xlac.cli.build import peak
-    from xlac.compiler import compile
-    from xlac.sizes import Specializing
-    from xlac.sources import load
+    from xlac.cli.options import is_artefact
 
-    choice = chosen(**options)
-    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
-    inputs = gather(model, pairs(given, "--input"), archive, seed)
-    program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple)
-    compiled = program.specialize(inputs) if isinstance(program, Specializing) else program
-    click.echo(f"{model.name} on {choice.target}: {peak(compiled.program)}", err=True)
-    found = program(**inputs)
-    outputs = found if isinstance(found, dict) else {program.outputs[0]: found}
+    arrays = pairs(given, "--input")
+    run = artefact_run if is_artefact(options["spec"]) else spec_run
+    outputs = run(arrays, archive, seed, options)
 
     for name, file in pairs(wanted, "--output").items():
         np.save(Path(file.removeprefix("@")), _output(outputs, name))
@@ -59,15 +57,60 @@ def command(
     return 0 if compare(outputs, expected, rtol, atol) else 1
 
 
+def spec_run(given: dict[str, str], archive: Path | None, seed: int, options: dict[str, Any]) -> Outputs:
+    """Compiles a spec and calls it."""
+    from xlac.cli.build import peak
+    from xlac.compiler import compile
+    from xlac.sizes import Specializing
+    from xlac.sources import load
+
+    choice = chosen(**options)
+    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
+    inputs = gather(model, given, archive, seed)
+    program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple)
+    compiled = program.specialize(inputs) if isinstance(program, Specializing) else program
+    click.echo(f"{model.name} on {choice.target}: {peak(compiled.program)}", err=True)
+    found = program(**inputs)
+    return found if isinstance(found, dict) else {program.outputs[0]: found}
+
+
+def artefact_run(given: dict[str, str], archive: Path | None, seed: int, options: dict[str, Any]) -> Outputs:
+    """Loads an artefact and calls it; the compiler is not imported."""
+    from xlac.cli.build import memory
+    from xlac.cli.options import artefact
+    from xlac.loaded import load
+
+    program = load(artefact(**options))
+    needs = program.manifest.memory
+    types = {tensor.name: (tensor.dtype, tensor.shape) for tensor in program.manifest.inputs}
+    inputs = filled(brought(types, given, archive), types, given, seed)
+    told = memory(needs.arena, needs.weights, needs.state)
+    click.echo(f"{program.manifest.name} on {program.manifest.target}: {told}", err=True)
+    found = program(**inputs)
+    return found if isinstance(found, dict) else {program.outputs[0]: found}
+
+
 def gather(model: Any, given: dict[str, str], archive: Path | None, seed: int) -> dict[str, Any]:
     """An array for every input: from files and literals first, so that they decide the open sizes."""
-    import numpy as np
-
-    from xlac.cli.arrays import KINDS, load_npz, make, read
+    from xlac.ir.dims import substitute, symbols
     from xlac.sizes import solve
-    from xlac_sdk.source import Diagnostic, SourceError
 
     types = {node.op.name: node.type for node in model.inputs}
+    found = brought(types, given, archive)
+    sizes = solve(model.graph, {name: array.shape for name, array in found.items()})
+
+    def fixed(dim: Any) -> Any:
+        return substitute(dim, {s.name: sizes.get(s.name, s.opt) for s in symbols(dim)})
+
+    closed = {name: (type.dtype, tuple(map(fixed, type.shape))) for name, type in types.items()}
+    return filled(found, closed, given, seed)
+
+
+def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -> dict[str, Any]:
+    """The arrays that the user has in files and literals. Raises SourceError for one that the model does not take."""
+    from xlac.cli.arrays import KINDS, load_npz, read
+    from xlac_sdk.source import Diagnostic, SourceError
+
     found: dict[str, Any] = {}
     if archive is not None:
         found.update(load_npz(archive))
@@ -75,14 +118,24 @@ def gather(model: Any, given: dict[str, str], archive: Path | None, seed: int) -
         if text not in KINDS:
             found[name] = read(text, name)
     for name in (*found, *given):
-        if name not in types:
-            hint = f"the model has: {', '.join(types)}"
+        if name not in names:
+            hint = f"the model has: {', '.join(names)}"
             raise SourceError(Diagnostic("XL6001", f"unknown input '{name}'", hint=hint))
-    sizes = solve(model.graph, {name: array.shape for name, array in found.items()})
+    return found
+
+
+def filled(
+    found: dict[str, Any], types: Mapping[str, tuple[DType, tuple[int, ...]]], given: dict[str, str], seed: int
+) -> dict[str, Any]:
+    """Every input: what was found, and what was asked for (random when nothing was) of its type."""
+    import numpy as np
+
+    from xlac.cli.arrays import make
+
     generator = np.random.default_rng(seed)
     return {
-        name: found[name] if name in found else make(given.get(name, "random"), type, sizes, generator)
-        for name, type in types.items()
+        name: found[name] if name in found else make(given.get(name, "random"), dtype, shape, generator)
+        for name, (dtype, shape) in types.items()
     }
 
 

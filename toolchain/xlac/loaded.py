@@ -1,0 +1,29 @@
+"""Runs what `xlac build` made, with nothing of the compiler: a manifest, a backend, and calls by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xlac.compiled import Compiled
+from xlac.manifest import Manifest, read
+from xlac_sdk.registry import find
+from xlac_sdk.target import Target
+
+
+class Loaded(Compiled):
+    """An artefact, called like a compiled model; `manifest` says what it is."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        artefact = manifest.artefact(folder)
+        executable = find(manifest.target).open(artefact)
+        super().__init__(artefact.program, Target(manifest.target), executable)
+        self.manifest = manifest
+
+
+def load(folder: str | Path) -> Loaded:
+    """The artefact in a folder, callable like a compiled model. Nothing is compiled.
+
+    Raises SourceError for a folder that is no artefact or whose files are not as they were written, and
+    UnsupportedError for one that cannot run here.
+    """
+    return Loaded(Path(folder), read(Path(folder)))
