@@ -1,5 +1,7 @@
-"""The operators, a file for each family. Importing this registers them all."""
+"""The operators, a file for each family. Importing this imports every file here, which registers them all."""
 
-from xlac.frontends.onnx.ops import activation, arithmetic
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = ["activation", "arithmetic"]
+for _file in iter_modules(__path__, f"{__name__}."):
+    import_module(_file.name)
