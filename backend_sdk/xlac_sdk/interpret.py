@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping
 from math import prod
 from typing import Any, NoReturn
@@ -18,7 +19,20 @@ from numpy.typing import NDArray
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.program import (
+    Argument,
+    Branch,
+    Call,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Role,
+    Slot,
+    Stamp,
+    Step,
+    While,
+)
 from xlac_sdk.pytext import Text
 from xlac_sdk.semantics import evaluate, fold
 
@@ -232,6 +246,17 @@ class Interpreter:
                         action(memory, counters)
 
                 return branch
+            case Stamp(log=log, code=code):
+                room = log.slot.size - log.offset
+
+                def stamp(memory: Memory, counters: Counters) -> None:
+                    held = _part(memory, counters, log, room)
+                    count = int(held[0]) if code else 0
+                    if 3 + 2 * count <= room:
+                        held[1 + 2 * count : 3 + 2 * count] = code, time.perf_counter_ns()
+                        held[0] = count + 1
+
+                return stamp
             case Call(name=name, arguments=arguments, shapes=shapes, attributes=attributes):
                 if name not in self._claimed:
                     raise NotImplementedError(f"the interpreter was told no way to run '{name}'")

@@ -11,9 +11,23 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from xlac_sdk.dtypes import DType
 from xlac_sdk.interpret import extent
 from xlac_sdk.kernel import Access
-from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.program import (
+    Argument,
+    Branch,
+    Call,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Role,
+    Slot,
+    Stamp,
+    Step,
+    While,
+)
 from xlac_sdk.source import VerifyError
 
 
@@ -127,6 +141,10 @@ class _Steps:
                         self.steps(branch)
                         after |= self.written
                     self.written = after
+                case Stamp(log=log):
+                    if log.slot.dtype is not DType.I64:
+                        raise VerifyError(f"the log '{log.slot.symbol}' of a stamp is {log.slot.dtype}, not i64")
+                    self.touch(log, log.slot.size - log.offset, reads=False, writes=True, who="a stamp")
                 case Call(name=name, arguments=arguments):
                     for argument in arguments:
                         self.touch(argument, 0, reads=False, writes=True, who=f"call {name}", foreign=True)

@@ -126,7 +126,19 @@ class Call:
     origin: Origin | None = None
 
 
-Step = Launch | Copy | Repeat | While | Branch | Call
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Appends (code, time) to a log, for `xlac profile`; code 0 empties the log first.
+
+    The log is a run of i64: how many entries it holds, then the entries, as many as fit. Time counts up at a steady
+    rate that the reader finds out.
+    """
+
+    log: Argument
+    code: int
+
+
+Step = Launch | Copy | Repeat | While | Branch | Call | Stamp
 
 
 @dataclass(frozen=True, slots=True, eq=False)

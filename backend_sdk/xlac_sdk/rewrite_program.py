@@ -1,4 +1,4 @@
-"""Replaces the kernels of a program, wherever its steps launch them."""
+"""Changes the steps of a program, wherever they stand."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ from dataclasses import replace
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.program import Branch, Launch, Program, Repeat, Step, While
 
+Steps = tuple[Step, ...]
+
 
 def with_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Program:
     """The same program with every kernel changed, each once."""
     changed = {kernel: change(kernel) for kernel in program.kernels}
 
-    def block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        return tuple(map(one, steps))
+    def visit(step: Step) -> Steps:
+        return (replace(step, kernel=changed[step.kernel]),) if isinstance(step, Launch) else (step,)
 
-    def one(step: Step) -> Step:
+    return replace(program, steps=with_steps(program.steps, visit))
+
+
+def with_steps(steps: Steps, visit: Callable[[Step], Steps]) -> Steps:
+    """The steps with what `visit` gives in place of each that has none inside; loops and branches are kept."""
+    found: list[Step] = []
+    for step in steps:
         match step:
-            case Launch(kernel=kernel):
-                return replace(step, kernel=changed[kernel])
             case Repeat(body=body):
-                return replace(step, body=block(body))
+                found.append(replace(step, body=with_steps(body, visit)))
             case While(condition=condition, body=body):
-                return replace(step, condition=block(condition), body=block(body))
+                found.append(replace(step, condition=with_steps(condition, visit), body=with_steps(body, visit)))
             case Branch(branches=branches):
-                return replace(step, branches=tuple(map(block, branches)))
-        return step
-
-    return replace(program, steps=block(program.steps))
+                found.append(replace(step, branches=tuple(with_steps(branch, visit) for branch in branches)))
+            case _:
+                found += visit(step)
+    return tuple(found)

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from xlac_sdk.backend import Array, Device
-from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.program import (
+    Argument,
+    Branch,
+    Call,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Role,
+    Slot,
+    Stamp,
+    Step,
+    While,
+)
 
 ALIGN = 256  # bytes: what `Device.alloc` promises, and so what every slot of a block may rely on
 Counters = Mapping[str, int]
@@ -102,6 +116,16 @@ class Runner:
         self.device.sync()
         return int(value.view(dtype.numpy)[0])
 
+    def _stamp(self, log: Argument, code: int, counters: Counters) -> None:
+        """The host's clock, in nanoseconds, when everything before is done."""
+        self.device.sync()
+        now, start = time.perf_counter_ns(), self._address(log, counters)
+        count = 0 if code == 0 else self._read(log, counters)
+        if 3 + 2 * count <= log.slot.size - log.offset:
+            for place, value in ((1 + 2 * count, code), (2 + 2 * count, now), (0, count + 1)):
+                self.device.copy(start + 8 * place, np.int64([value]).view(np.uint8).data, 8)
+            self.device.sync()
+
     # ---- steps -------------------------------------------------------------------------------
 
     def _steps(self, steps: Sequence[Step], counters: Counters) -> None:
@@ -124,6 +148,8 @@ class Runner:
                 case Branch(index=index, branches=branches):
                     number = self._read(index, counters)
                     self._steps(branches[number if 0 <= number < len(branches) else -1], counters)
+                case Stamp(log=log, code=code):
+                    self._stamp(log, code, counters)
                 case Call(arguments=arguments):
                     self.device.call(step, tuple(self._address(a, counters) for a in arguments))
 

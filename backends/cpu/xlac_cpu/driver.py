@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac_cpu import layout
+from xlac_cpu import layout, stamp
 from xlac_cpu.spelling import memory
 from xlac_cpu.writer import Writer
 from xlac_sdk.build import bounds
 from xlac_sdk.kernel import Apply, Const, Expr, Kernel, Var
 from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Step, While
+from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Stamp, Step, While
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
@@ -116,6 +116,7 @@ class Driver:
         self.functions: list[str] = []
         self.forks: dict[str, int] = {}  # kernels that the pool runs, and how many words their frame has
         self.called: dict[str, str] = {}
+        self.stamped = False
 
     def write(self) -> list[str]:
         """The text of every function; the last is `run`."""
@@ -181,6 +182,9 @@ class _Body:
                 self.repeat_while(condition, flag, body)
             case Branch(index=index, branches=branches):
                 self.branch(index, branches)
+            case Stamp(log=log, code=code):
+                self.driver.stamped = True
+                w.do(f"call void @{stamp.NAME}(ptr {self.pointer(log)}, i64 {code}, i64 {log.slot.size - log.offset})")
             case Call(name=name):
                 raise UnsupportedError(Diagnostic("XL5104", f"the cpu backend does not claim '{name}'"))
 

@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING
 
-from xlac_cpu import driver, function, layout
+from xlac_cpu import driver, function, layout, stamp
 from xlac_cpu.expressions import Style
 from xlac_cpu.function import Text
 from xlac_cpu.machine import Machine
@@ -62,6 +62,7 @@ def emit(program: Program, target: Target, machine: Machine) -> dict[str, str]:
     functions = main.write()
     counts = {symbols[k]: len(k.sizes) for k in symbols}
     functions += [driver.chunk(symbol, pointers, counts[symbol]) for symbol, pointers in main.forks.items()]
+    functions += [stamp.text(machine, group.declarations)] if main.stamped else []
     outside = [(symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions]
     sources = {f"kernels_{i}.ll": _render(machine, g, [], []) for i, g in enumerate(groups[:-1])}
     return {"program.ll": _render(machine, group, functions, outside), **sources}

@@ -12,6 +12,7 @@ VERBS = {
     "build": "Compile a spec to an artefact.",
     "run": "Compile a spec and run it on given, random or zero inputs.",
     "bench": "Time a compiled spec.",
+    "profile": "Tell which kernels and lines of a spec take the time.",
     "explain": "Say which kernel each node is in and why, or what an error code means.",
     "inspect": "Print one stage: graph, fused, kernels, memory, source or asm.",
     "expand": "Write a spec with its blocks unrolled and types shown.",
