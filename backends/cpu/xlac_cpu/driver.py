@@ -1,7 +1,7 @@
 """The function that runs a program: launches, copies and host control flow as straight LLVM code.
 
 `run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the inputs' and then the outputs' addresses,
-`fixed` to those of constants and the state block, `pool` to the threads' pool or is null. A parallel
+`fixed` to those of constants and the state block (ahead of time: to the block of constants itself), `pool` to the threads' pool or is null. A parallel
 kernel is split into chunks that the pool's threads claim, when its work pays for waking them.
 """
 
@@ -107,10 +107,11 @@ class Driver:
     """Writes the functions that run steps."""
 
     def __init__(
-        self, program: Program, symbols: dict[Kernel, str], threads: int, declarations: dict[str, None]
-    ) -> None:
+        self, program: Program, symbols: dict[Kernel, str], threads: int, declarations: dict[str, None],
+        places: layout.Places | None = None,
+    ) -> None:  # fmt: skip
         self.program, self.symbols, self.threads = program, symbols, threads
-        self.places = layout.places(program)
+        self.places = places or layout.places(program)
         self.state = len(layout.fixed(program))
         self.declarations = declarations
         self.functions: list[str] = []
@@ -270,6 +271,8 @@ class _Body:
             case "state":
                 block = self.entry_load("fixed", self.driver.state)
                 pointer = w.op(f"getelementptr i8, ptr {block}, i64 {at}")
+            case "block":
+                pointer = w.op(f"getelementptr i8, ptr %fixed, i64 {at}") if at else "%fixed"
             case _:
                 pointer = self.entry_load(base, at)
         kind = memory(slot.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import gcd
 
 from xlac_sdk.kernel import Kernel
@@ -10,13 +11,16 @@ from xlac_sdk.program import Argument, Launch, Program, Role, Slot, walk
 ALIGNMENT = 64  # of the arena, the state block and constants that had to be copied
 
 
+Places = Mapping[Slot, tuple[str, int]]
+
+
 def fixed(program: Program) -> tuple[Slot, ...]:
     """Slots whose addresses do not change between calls; the state block's address follows them."""
     return tuple(slot for slot in program.slots if slot.role is Role.CONSTANT)
 
 
-def places(program: Program) -> dict[Slot, tuple[str, int]]:
-    """Each slot's base (`io`, `fixed` or `arena`) and what to add: an index into a table, or bytes."""
+def places(program: Program) -> Places:
+    """Each slot's base (`io`, `fixed`, `arena` or `state`) and what to add: an index into a table, or bytes."""
     found: dict[Slot, tuple[str, int]] = {}
     for i, slot in enumerate((*program.inputs, *program.outputs)):
         found.setdefault(slot, ("io", i))
@@ -28,6 +32,20 @@ def places(program: Program) -> dict[Slot, tuple[str, int]]:
             found[slot] = ("arena", slot.offset)
         elif slot.role is Role.STATE:
             found[slot] = ("state", slot.offset)
+    return found
+
+
+def places_ahead(program: Program, constants: Mapping[Slot, int], arena: int) -> Places:
+    """The same for code that is compiled ahead of time: constants are in one `block`, the caller's memory is the state
+    and, from the byte `arena`, the arena."""
+    found = dict(places(program))
+    for slot, at in constants.items():
+        found[slot] = ("block", at)
+    for slot in program.slots:
+        if slot.role is Role.TEMPORARY:
+            found[slot] = ("arena", arena + slot.offset)
+        elif slot.role is Role.STATE:
+            found[slot] = ("arena", slot.offset)
     return found
 
 

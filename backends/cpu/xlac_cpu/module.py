@@ -36,8 +36,13 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def emit(program: Program, target: Target, machine: Machine) -> dict[str, str]:
-    """The program's modules by file name; `program.ll` holds `run`. Equal kernels are written once."""
+def emit(
+    program: Program, target: Target, machine: Machine, places: layout.Places | None = None
+) -> dict[str, str]:
+    """The program's modules by file name; `program.ll` holds `run`. Equal kernels are written once.
+
+    `places` says where slots are when the program is compiled ahead of time.
+    """
     verify_program(program)
     style = Style(
         machine.half, target.threads > 1, machine.fence, eager=not machine.is_x86, ternary=machine.masked
@@ -58,7 +63,7 @@ def emit(program: Program, target: Target, machine: Machine) -> dict[str, str]:
             groups[-1].add(symbol, text, needed)
         symbols[kernel] = symbol
     group = groups[-1]
-    main = driver.Driver(program, symbols, target.threads, group.declarations)
+    main = driver.Driver(program, symbols, target.threads, group.declarations, places)
     functions = main.write()
     counts = {symbols[k]: len(k.sizes) for k in symbols}
     functions += [driver.chunk(symbol, pointers, counts[symbol]) for symbol, pointers in main.forks.items()]
