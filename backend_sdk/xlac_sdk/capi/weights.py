@@ -20,7 +20,7 @@ MAGIC = b"xlacwts\x01"
 HEADER = 64
 ALIGN = 64
 _WORDS = 1 << 16  # hashed at a time
-_STEP, _MIX = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
+STEP, MIX = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
 
 
 class Weights(Enum):
@@ -68,9 +68,9 @@ def weights_hash(program: Program) -> int:
             words = np.frombuffer(block, np.uint64)
             for start in range(0, len(words), _WORDS):
                 part = words[start : start + _WORDS]
-                mixed = part + (np.arange(place, place + len(part), dtype=np.uint64) * np.uint64(_STEP))
+                mixed = part + (np.arange(place, place + len(part), dtype=np.uint64) * np.uint64(STEP))
                 mixed ^= mixed >> np.uint64(32)
-                mixed *= np.uint64(_MIX)
+                mixed *= np.uint64(MIX)
                 mixed ^= mixed >> np.uint64(32)
                 total += int(mixed.sum(dtype=np.uint64))
                 place += len(part)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from xlac_c import compiler
 from xlac_c.library import Library
-from xlac_c.source import Source
+from xlac_c.source import EMBED, api_of, constant_bytes, source
 from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.capi import Weights, header
 from xlac_sdk.ctext import C99, Dialect
 from xlac_sdk.dtypes import DType
 from xlac_sdk.legalize import legalize
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Program
 from xlac_sdk.rewrite_program import with_kernels
-from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Request, Target
 from xlac_sdk.verify import verify_program
-
-FLAGS = ("-std=c99", "-O2", "-ffp-contract=off", "-fPIC", "-shared")  # a product must stay a product: see legalize
 
 
 class CBackend(Backend):
@@ -43,27 +41,24 @@ class CBackend(Backend):
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         verify_program(program)
         fast = program.facts.get("precision") == "fast"
-        return Source(with_kernels(program, lambda k: legalize(k, target, fast)), self.dialect).files()
+        program = with_kernels(program, lambda k: legalize(k, target, fast))
+        api = api_of(program, _placed(program))
+        return {f"{api.prefix}.c": source(program, api, self.dialect), f"{api.prefix}.h": header(api)}
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         """Compiles with the system's C compiler. Raises UnsupportedError where there is none."""
         for name, text in sources.items():
             (folder / name).write_text(text, encoding="utf-8")
-        compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-        if compiler is None:
-            problem = "running C code needs a C compiler, and none of cc, gcc and clang is on the path"
-            raise UnsupportedError(Diagnostic("XL5004", problem, hint="install one, or use --target cpu, which needs none"))
-        (file,) = (name for name in sources if name.endswith(".c"))
-        made = folder / file.replace(".c", ".so")
-        done = subprocess.run(
-            [compiler, *FLAGS, file, "-lm", "-o", made.name], cwd=folder, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise UnsupportedError(Diagnostic("XL5023", f"{compiler} cannot compile {file}:\n{done.stderr[:4000]}"))
-        return made
+        (file,) = (folder / name for name in sources if name.endswith(".c"))
+        return compiler.shared(file)
 
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
-        return Library(artifact, program)
+        return Library(artifact, program, not _placed(program).inside)
+
+
+def _placed(program: Program) -> Weights:
+    """Where the weights of a program that runs in this process are: large ones are not worth compiling."""
+    return Weights.EMBED if constant_bytes(program) <= EMBED else Weights.MMAP
 
 
 BACKEND = CBackend()

@@ -1,0 +1,30 @@
+"""The system's C compiler, for running what was written here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+NAMES = ("cc", "gcc", "clang")
+FLAGS = ("-std=c99", "-O2", "-ffp-contract=off")  # a product must stay a product: see legalize
+
+
+def shared(file: Path) -> Path:
+    """Compiles a C file to a shared library beside it."""
+    return compiled(file, file.with_suffix(".so"), "-fPIC", "-shared")
+
+
+def compiled(file: Path, made: Path, *flags: str) -> Path:
+    """Compiles and links a C file. Raises UnsupportedError where there is no compiler, or it refuses the file."""
+    compiler = next(filter(None, map(shutil.which, NAMES)), None)
+    if compiler is None:
+        problem = "running C code needs a C compiler, and none of cc, gcc and clang is on the path"
+        raise UnsupportedError(Diagnostic("XL5004", problem, hint="install one, or use --target cpu, which needs none"))
+    command = [compiler, *FLAGS, *flags, file.name, "-lm", "-o", made.name]
+    done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UnsupportedError(Diagnostic("XL5023", f"{compiler} cannot compile {file.name}:\n{done.stderr[:4000]}"))
+    return made

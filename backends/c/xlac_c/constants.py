@@ -1,0 +1,44 @@
+"""Constants as C arrays, in a comment what each is, in as few bytes of text as say them exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xlac_sdk.cfunctions import TYPES
+from xlac_sdk.ctext import comment, literal
+from xlac_sdk.dtypes import DType
+from xlac_sdk.program import Program, Role, Slot
+
+WIDTH = 8  # numbers a line
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A `static const` array: its name, element type, length, lines of numbers and what it holds."""
+
+    symbol: str
+    type: str
+    count: int
+    lines: tuple[str, ...]
+    about: str
+
+
+def constants(program: Program, used: set[Slot]) -> Iterator[Constant]:
+    """The arrays of the slots that are used, in the order of the program."""
+    for slot in program.slots:
+        if slot.role is not Role.CONSTANT or slot not in used or not slot.size:
+            continue
+        flat = np.asarray(program.constants[slot.symbol]).reshape(-1)
+        numbers = [_number(v, slot.dtype) for v in flat.tolist()]
+        lines = [", ".join(numbers[i : i + WIDTH]) + "," for i in range(0, len(numbers), WIDTH)]
+        lines[-1] = lines[-1][:-1]
+        about = f"{comment(slot.name)}: {slot.dtype}[{', '.join(map(str, slot.shape))}]"
+        yield Constant(slot.symbol, TYPES[slot.dtype], slot.size, tuple(lines), about)
+
+
+def _number(value: Any, dtype: DType) -> str:
+    return literal(value, dtype).removeprefix(f"({TYPES[dtype]})")

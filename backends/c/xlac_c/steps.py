@@ -1,0 +1,110 @@
+"""The host's part of a program as C statements: launches become calls, loops become loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xlac_sdk.capi.weights import places
+from xlac_sdk.cfunctions import TYPES
+from xlac_sdk.ctext import Dialect
+from xlac_sdk.kernel import Access, Kernel
+from xlac_sdk.program import (
+    Argument,
+    Branch,
+    Call,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Role,
+    Slot,
+    Step,
+    While,
+    walk,
+)
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+BLOCKS = {Role.TEMPORARY: "arena", Role.STATE: "state", Role.CONSTANT: "weights"}
+
+
+class Steps:
+    """Writes steps. Constants are arrays of the file, or with `mapped` places in the block of weights."""
+
+    def __init__(self, program: Program, names: Mapping[Kernel, str], mapped: bool, dialect: Dialect) -> None:
+        self.program, self.names, self.mapped, self.dialect = program, names, mapped, dialect
+        self.places = places(program)
+        self.touched: dict[str, None] = {}  # the blocks of memory that the text mentions
+
+    def write(self, steps: tuple[Step, ...], depth: int = 1) -> Iterator[str]:
+        pad = "    " * depth
+        for step in steps:
+            match step:
+                case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
+                    pairs = zip(arguments, kernel.parameters, strict=True)
+                    given = [self.pointer(a, b.access is not Access.READ) for a, b in pairs]
+                    yield f"{pad}{self.names[kernel]}({', '.join([*given, *map(str, sizes)])});"
+                case Copy(target=target, source=source, count=count):
+                    nbytes = count * source.slot.dtype.nbytes
+                    if nbytes:
+                        yield f"{pad}memcpy({self.pointer(target, True)}, {self.pointer(source)}, {nbytes});"
+                case Repeat(counter=counter, count=count, body=body):
+                    name = self.dialect.identifier(counter)
+                    yield f"{pad}for (ptrdiff_t {name} = 0; {name} < {count}; ++{name}) {{"
+                    yield from self.write(body, depth + 1)
+                    yield f"{pad}}}"
+                case While(condition=condition, flag=flag, body=body):
+                    yield f"{pad}for (;;) {{"
+                    yield from self.write(condition, depth + 1)
+                    yield f"{pad}    if (!*({self.pointer(flag)})) break;"
+                    yield from self.write(body, depth + 1)
+                    yield f"{pad}}}"
+                case Branch(index=index, branches=branches):
+                    yield from self.branch(index, branches, depth)
+                case Call(name=name):
+                    raise UnsupportedError(Diagnostic("XL5021", f"the c backend does not claim '{name}'"))
+
+    def branch(self, index: Argument, branches: tuple[tuple[Step, ...], ...], depth: int) -> Iterator[str]:
+        pad = "    " * depth
+        yield f"{pad}switch (*({self.pointer(index)})) {{"
+        for number, branch in enumerate(branches):
+            last = number == len(branches) - 1
+            yield f"{pad}{'default' if last else f'case {number}'}: {{"
+            yield from self.write(branch, depth + 1)
+            yield f"{pad}    break;"
+            yield f"{pad}}}"
+        yield f"{pad}}}"
+
+    def pointer(self, argument: Argument, written: bool = False) -> str:
+        """The address of an argument, as a pointer to its elements."""
+        slot = argument.slot
+        kind = TYPES[slot.dtype]
+        terms = [str(argument.offset)] if argument.offset else []
+        terms += [f"{self.dialect.identifier(counter)} * {stride}" for counter, stride in argument.strides]
+        move = "".join(f" + {t}" for t in terms)
+        if slot.role in (Role.INPUT, Role.OUTPUT):
+            return f"{slot.symbol}{move}"
+        if slot.role is Role.CONSTANT and not slot.size:
+            return f"(const {kind} *)NULL"
+        if slot.role is Role.CONSTANT and not self.mapped:
+            return f"{slot.symbol}{move}"
+        block = BLOCKS[slot.role]
+        self.touched[block] = None
+        offset = self.places[slot] if slot.role is Role.CONSTANT else slot.offset if slot.nbytes else 0
+        start = f"({block} + {offset})" if offset else block
+        return f"({'' if written else 'const '}{kind} *){start}{move}"
+
+
+def used(program: Program) -> set[Slot]:
+    """The slots that some step reads or writes."""
+    found: set[Slot] = set()
+    for step in walk(program.steps):
+        match step:
+            case Launch(arguments=arguments) | Call(arguments=arguments):
+                found.update(a.slot for a in arguments)
+            case Copy(target=target, source=source):
+                found.update((target.slot, source.slot))
+            case While(flag=argument) | Branch(index=argument):
+                found.add(argument.slot)
+            case Repeat():
+                pass
+    return found
