@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlac.arrays import as_array
+from xlac.results import Results
 from xlac_sdk.backend import Array, Executable
 from xlac_sdk.program import Program, Slot
 from xlac_sdk.source import Diagnostic, SourceError
@@ -19,23 +20,33 @@ class Compiled:
 
     Call it with arrays in the order of the model's inputs or by name; one output is returned as an array,
     several as a dict by name. Anything with DLPack or `__array__` is taken; a dtype or shape that differs
-    raises SourceError naming the input.
+    raises SourceError naming the input. Of an output whose sizes data decides, a call gives what is real, while
+    `run` fills all the room there is, and the outputs that hold the sizes.
     """
 
     def __init__(self, program: Program, target: Target, executable: Executable) -> None:
         self.program, self.target, self.executable = program, target, executable
         self._names = tuple(slot.name for slot in program.inputs)
         self._fast = getattr(executable, "fast", None)
-        self._results = tuple(slot.name for slot in program.outputs)
-        self._single = len(program.outputs) == 1
+        self._outputs = tuple(slot.name for slot in program.outputs)
+        self._shaped = Results.of(self._outputs, program.facts)
+        self._results = self._outputs if self._shaped is None else self._shaped.names
+        self._single = len(self._results) == 1
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
         if self._fast is not None:  # it reads names itself, and leaves all that is unusual to what follows
             found = self._fast(*arrays, **named)
-            if found is not NotImplemented:
+            if found is not NotImplemented and self._shaped is None:
                 return found if self._single else dict(zip(self._results, found, strict=True))
+            if found is not NotImplemented:
+                return self._given(dict(zip(self._outputs, found if len(self._outputs) > 1 else (found,), strict=True)))
         results = self._allocate()
         self._run(self._bound(arrays, named), results)
+        return self._given(results)
+
+    def _given(self, arrays: dict[str, Array]) -> Any:
+        """What a call returns, of all outputs by name."""
+        results = arrays if self._shaped is None else self._shaped(arrays)
         return next(iter(results.values())) if self._single else results
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
@@ -58,6 +69,7 @@ class Compiled:
 
     @property
     def outputs(self) -> tuple[str, ...]:
+        """What a call gives, by name."""
         return self._results
 
     def _run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:

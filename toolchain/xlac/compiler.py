@@ -6,12 +6,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from xlac.cache import Cache, key_of
 from xlac.collection import paused
 from xlac.compiled import Compiled
 from xlac.memory.plan import plan
-from xlac.model import Model
+from xlac.model import Model, Undecided
 from xlac.passes.capture import captured
 from xlac.passes.pipeline import Observer, optimize
 from xlac.passes.specialize import substituted
@@ -53,17 +54,21 @@ def compile(
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
 
     `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to XLAC_THREADS or
-    1. A model with sizes left open is compiled for each set of them when first called with it. Raises SourceError, UnsupportedError or
-    LimitError.
+    1. A model with sizes left open is compiled for each set of them when first called with it, and one whose sizes
+    depend on values of its inputs for each set of those. Raises SourceError, UnsupportedError or LimitError.
     """
-    model = load(source, dims=dims, params=params)
     backend = find(target)
     facts = backend.target(Request(cpu=cpu, triple=triple, threads=threads or settings().threads))
-    if model.dims:
-        return Specializing(
-            model.graph, lambda sizes: executable(lower(specialized(model, sizes), facts), backend)
-        )
-    return executable(lower(model, facts), backend)
+
+    def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
+        again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}) if values else model
+        return executable(lower(specialized(again, sizes), facts), backend)
+
+    try:
+        model = load(source, dims=dims, params=params)
+    except Undecided as undecided:
+        return Specializing(undecided.interface, made)
+    return Specializing(model.interface, made) if model.dims else executable(lower(model, facts), backend)
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
@@ -89,7 +94,8 @@ def lower(
         groups = partition(captured(graph), target, fuse=fuse)
         schedules = Schedules(target)
         program = plan(groups, schedules, weights, model.state)
-        program = replace(program, facts={**program.facts, "precision": model.precision})
+        told = {"precision": model.precision, "extents": model.extents, "forms": model.forms}
+        program = replace(program, facts={**program.facts, **{key: value for key, value in told.items() if value}})
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program)
 
 

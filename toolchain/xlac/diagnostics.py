@@ -347,6 +347,29 @@ It must be a NumPy array of the right type, C-contiguous, aligned, writable, and
 XL6005 Text that is not an array
 Inputs on the command line: random, zeros, @file.npy, or 2x64xf32=1,2,…
 
+XL7001 A file that is no ONNX model
+It is truncated, or is not a protobuf of the kind.
+
+XL7002 An ONNX operator that is not supported
+docs/ONNX.md lists those that are, with their versions. The hint names the nearest.
+
+XL7003 A size that data decides, where that cannot be
+Outputs may have sizes that the model computes (NonZero, Unique, NonMaxSuppression, …), and element-wise operators take them;
+the node named here needs to know its sizes when the model is compiled.
+
+XL7004 An ONNX node that makes no sense
+Its inputs or attributes do not fit its operator. The message has the node's and its outputs' names in the model.
+
+XL7005 An input or output of a type that is not supported
+Tensors of numbers are, and sequences and optionals of them; text, maps and sparse tensors are not.
+
+XL7006 Sizes depend on the value of an input
+The model reads a shape, a count or an axis from this input. `xlac.compile` compiles for each value that it meets;
+what is built ahead of time needs it given: --set name=value, with a list as [1, 2, 3].
+
+XL7007 A model that is too large to be imported
+Functions that call functions, unrolled loops, or constants that a small file spreads out come to more than the limit.
+
 XL9001 A bug in xlac
 Please report it with the traceback.
 

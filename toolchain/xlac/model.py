@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from xlac.ir.dims import Symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
-from xlac.ops.leaf import asked
+from xlac.ops.leaf import asked, param
+from xlac_sdk.source import Diagnostic, SourceError
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,8 @@ class Model:
     precision: str = "default"  # "default": rounding is kept; "fast": rules may reassociate and skip half rounding
     state: Mapping[str, str] = field(default_factory=dict)  # `param` of kind "state" -> the output with its next value
     kernels: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)  # custom op -> target -> hand-written file
+    extents: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # output -> axis -> output with its real size
+    forms: Mapping[str, Any] = field(default_factory=dict)  # what the caller gets, where outputs are parts of sequences
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -34,5 +38,36 @@ class Model:
         return asked(self.graph)
 
     @property
+    def interface(self) -> Interface:
+        """The model as its callers see it."""
+        return Interface(self.inputs, tuple(param(n).name for n in self.inputs), tuple(self.forms or self.graph.outputs))
+
+    @property
     def name(self) -> str:
         return self.graph.name
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What callers give a model and get from it, where sizes are open.
+
+    `params` are the parameters that are known, whose shapes may be symbolic. `values` are inputs whose values decide
+    sizes, `formed` those that are sequences or optionals: what they consist of must be known.
+    """
+
+    params: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    values: frozenset[str] = frozenset()
+    formed: frozenset[str] = frozenset()
+
+
+class Undecided(SourceError):
+    """A model that can be made only when the values of some of its inputs are given, because sizes depend on them."""
+
+    def __init__(self, interface: Interface, places: Sequence[str] = ()) -> None:
+        asked = sorted(interface.values | interface.formed)
+        problem = f"sizes depend on the value of {', '.join(asked)}"
+        hint = " ".join(f"--set {name}=…" for name in asked)
+        super().__init__(Diagnostic("XL7006", "; ".join([problem, *places]), hint=f"give it: {hint}"))
+        self.interface = interface

@@ -97,7 +97,7 @@ def gather(model: Any, given: dict[str, str], archive: Path | None, seed: int) -
 
     types = {node.op.name: node.type for node in model.inputs}
     found = brought(types, given, archive)
-    sizes = solve(model.graph, {name: array.shape for name, array in found.items()})
+    sizes = solve(model.inputs, {name: array.shape for name, array in found.items()})
 
     def fixed(dim: Any) -> Any:
         return substitute(dim, {s.name: sizes.get(s.name, s.opt) for s in symbols(dim)})

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xlac.frontends.onnx.values import Coded, Value
+from xlac.frontends.onnx.known import DataDependent, NeedsValue
+from xlac.frontends.onnx.values import Coded, Ragged, Value, described
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
@@ -46,13 +47,23 @@ class Call:
         """Every input, each of which must be a plain tensor."""
         return (self[number] for number in range(len(self.inputs)))
 
+    def given(self, number: int) -> Value | None:
+        """The input of a number, of whatever kind; None when it is left out."""
+        return self.inputs[number] if number < len(self.inputs) else None
+
     def get(self, number: int) -> Node | None:
         """The input of a number as a plain tensor, or None when it is left out."""
-        found = self.inputs[number] if number < len(self.inputs) else None
+        found = self.given(number)
         if found is None or isinstance(found, Node):
             return found
-        kind = found.format if isinstance(found, Coded) else type(found).__name__.lower()
-        raise ShapeError(f"input {number} is of type {kind}, which {self.operator} does not take here")
+        if isinstance(found, Ragged):
+            raise DataDependent(f"input {number} is {described(found)}, which {self.operator} does not take")
+        raise ShapeError(f"input {number} is {described(found)}, which {self.operator} does not take here")
+
+    def coded(self, number: int) -> Node | Coded:
+        """The input of a number, a plain tensor or one of a type that is held as codes."""
+        found = self.given(number)
+        return found if isinstance(found, Coded) else self[number]
 
     def attr(self, name: str, default: Any = REQUIRED) -> Any:
         """An attribute as Python has it: int, float, str, bytes, list of these, array, or GraphProto."""
@@ -66,11 +77,18 @@ class Call:
         return number < len(self.outputs) and self.outputs[number] != ""
 
     def value(self, number: int) -> Array:
-        """The numbers of an input, which must follow from constants and static sizes (else see `known`)."""
+        """The numbers of an input, which must follow from constants and static sizes (else see `dims`)."""
         found = self.importer.known.array(self[number])
         if found.dtype == object:
-            raise ShapeError(f"input {number} depends on a symbolic size, and must be a number here")
+            raise DataDependent(f"input {number} depends on a symbolic size, and must be a number here")
         return found
+
+    def knows(self, number: int) -> Array | None:
+        """The numbers of an input where they are known, else None."""
+        try:
+            return self.value(number)
+        except (DataDependent, NeedsValue):
+            return None
 
     def dims(self, number: int) -> tuple[Dim, ...]:
         """An integer input of rank 0 or 1 as sizes, which may be symbolic."""
@@ -78,7 +96,7 @@ class Call:
 
     def ints(self, number: int, attribute: str = "", default: Any = None) -> list[int] | None:
         """Numbers that older versions give as an attribute and newer ones as an input; `default` where neither does."""
-        if self.get(number) is not None:
+        if self.given(number) is not None:
             return [int(v) for v in np.asarray(self.value(number)).reshape(-1)]
         found = self.attributes.get(attribute, default) if attribute else default
         return None if found is None else [found] if isinstance(found, int) else [int(v) for v in found]
@@ -86,15 +104,15 @@ class Call:
     def dtype(self, name: str, default: DType | None = None) -> DType:
         """The element type that an attribute names by its number in TensorProto.DataType."""
         from xlac.frontends.onnx.dtypes import DTYPES
+        from xlac.frontends.onnx.tensors import type_name
 
         if name not in self.attributes and default is not None:
             return default
         number = self.attr(name)
         if number not in DTYPES:
-            self.fail(f"element type {number} of '{name}' is not supported here")
+            self.fail(f"element type {type_name(number)} of '{name}' is not supported here")
         return DTYPES[number]
 
     def fail(self, message: str, hint: str = "") -> NoReturn:
         """Ends the import of this node: the message is told with its name and place."""
         raise ShapeError(message, hint=hint)
-

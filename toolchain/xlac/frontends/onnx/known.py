@@ -40,6 +40,7 @@ class Known:
     def __init__(self, weights: Mapping[str, Array]) -> None:
         self._weights = weights
         self._found: dict[Node, Array] = {}
+        self.outside: dict[Node, Node | None] = {}  # a body's parameter -> what it is outside, None where steps differ
 
     def array(self, node: Node) -> Array:
         """The value of a node: an array of its dtype, or of objects (ints and Syms) when sizes in it are symbolic.
@@ -52,7 +53,7 @@ class Known:
             if at in self._found:
                 stack.pop()
                 continue
-            waiting = [i for i in operands(at) if i not in self._found]
+            waiting = [i for i in self._operands(at) if i not in self._found]
             if waiting:
                 stack += waiting
                 continue
@@ -70,9 +71,7 @@ class Known:
         if isinstance(op, Const):
             return op.value
         if isinstance(op, Param):
-            if op.kind == "weight":
-                return self._weights[op.name]
-            raise NeedsValue(op.name)
+            return self._parameter(node, op)
         if isinstance(op, DimSize):
             return _exact(node.inputs[0].shape[op.axis])
         if any(volume(t.shape, LIMIT) > LIMIT for t in node.results):
@@ -87,12 +86,24 @@ class Known:
             raise DataDependent(f"{op.mnemonic} of symbolic sizes")
         return np.asarray(SYMBOLIC[op.mnemonic](op, *arrays), object)
 
+    def _parameter(self, node: Node, op: Param) -> Array:
+        if node in self.outside:
+            actual = self.outside[node]
+            if actual is None:
+                raise DataDependent("it differs from one step of a loop to the next")
+            return self._found[actual]
+        if op.kind == "weight":
+            return self._weights[op.name]
+        raise NeedsValue(op.name)
 
-def operands(node: Node) -> tuple[Node, ...]:
-    """What must be known for a node's value: nothing for a size, and for a result of many all that makes them."""
-    if isinstance(node.op, DimSize):
-        return ()
-    return node.inputs[0].inputs if isinstance(node.op, Pick) else node.inputs
+    def _operands(self, node: Node) -> tuple[Node, ...]:
+        """What must be known for a node's value: nothing for a size, and for a result of many all that makes them."""
+        if isinstance(node.op, DimSize):
+            return ()
+        actual = self.outside.get(node)
+        if actual is not None:
+            return (actual,)
+        return node.inputs[0].inputs if isinstance(node.op, Pick) else node.inputs
 
 
 def volume(shape: tuple[Dim, ...], unknown: int) -> int:

@@ -6,20 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import xlac.frontends.onnx.ops  # noqa: F401 - registers the operators
-from xlac.frontends.onnx.importer import Importer, typed
-from xlac.frontends.onnx.values import Coded
-from xlac.ir.dims import Dim, symbol
-from xlac.ir.dims import symbols as dim_symbols
-from xlac.ir.graph import Graph, Node
-from xlac.model import Model
-from xlac.ops import build
-from xlac_sdk.source import Diagnostic, Origin, SourceError
+from xlac.frontends.onnx.importer import Importer
+from xlac.frontends.onnx.interface import Inputs, Outputs
+from xlac.frontends.onnx.problems import unknown
+from xlac.frontends.onnx.symbols import Symbols
+from xlac.ir.graph import Graph
+from xlac.model import Interface, Model, Undecided
+from xlac_sdk.source import SourceError
 
 
 def read(source: Path | Any, dims: Mapping[str, int | str], params: Mapping[str, object], allow_outside: bool) -> Model:
+    """The model. Raises SourceError with every problem, or Undecided when sizes depend on values of inputs."""
     import onnx
 
     folder = source.parent if isinstance(source, Path) else None
@@ -27,40 +25,24 @@ def read(source: Path | Any, dims: Mapping[str, int | str], params: Mapping[str,
     importer = Importer(proto, folder)
     graph = proto.graph
     importer.initializers(graph)
-    inputs: list[Node] = []
-    symbols: dict[str, Dim] = _Symbols(dims)
-    for info in graph.input:
-        if info.name in importer.scope.values:
-            continue  # an initializer with a declared type
-        dtype, shape, code = typed(info, symbols)
-        if info.name in params:
-            node = build.constant(np.asarray(params[info.name]), dtype)
-        else:
-            node = build.param(info.name, dtype, shape, origin=Origin(info.name))
-            inputs.append(node)
-        importer.scope.values[info.name] = Coded(node, code) if code else node
+    asked = [info for info in graph.input if info.name not in importer.scope.values]
+    symbols = Symbols(dims)
+    inputs = Inputs(params, symbols)
+    names = tuple(info.name for info in asked)
+    unknown(params, names)
+    for info in asked:
+        importer.scope.values[info.name] = inputs.value(info)
     importer.run(graph.node)
     if importer.problems:
         raise SourceError(*importer.problems)
-    if importer.needed:
-        names = ", ".join(sorted(importer.needed))
-        raise SourceError(Diagnostic("XL7006", f"sizes depend on the value of {names}", hint="give it with --set"))
-    outputs: dict[str, Node] = {}
-    for info in graph.output:
-        value = importer.scope.find(info.name)
-        outputs[info.name] = value.node if isinstance(value, Coded) else value  # type: ignore[assignment]
-    open_dims = {s.name: s for size in symbols.values() for s in dim_symbols(size)}
-    return Model(Graph(graph.name or "model", tuple(inputs), outputs), importer.weights, dims=open_dims)
-
-
-class _Symbols(dict[str, Dim]):
-    """Symbolic sizes by name, made when first asked for; fixed where the caller fixed them."""
-
-    def __init__(self, fixed: Mapping[str, int | str]) -> None:
-        super().__init__()
-        self.fixed = fixed
-
-    def __missing__(self, name: str) -> Dim:
-        fixed = self.fixed.get(name)
-        self[name] = fixed if isinstance(fixed, int) else symbol(name)
-        return self[name]
+    results = tuple(info.name for info in graph.output)
+    if importer.needed or inputs.undecided:
+        interface = Interface(tuple(inputs.made), names, results, frozenset(importer.needed), frozenset(inputs.formed))
+        raise Undecided(interface)
+    outputs = Outputs()
+    for name in results:
+        outputs.add(name, importer.scope.find(name))
+    return Model(
+        Graph(graph.name or "model", tuple(inputs.made), outputs.nodes), importer.weights, dims=symbols.open(),
+        doc=graph.doc_string or proto.doc_string, extents=outputs.extents, forms=outputs.forms if outputs.formed else {},
+    )  # fmt: skip

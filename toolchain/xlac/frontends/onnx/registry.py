@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,27 +15,41 @@ Builder = Callable[["Call"], "Value | tuple[Value, ...]"]
 ML = "ai.onnx.ml"
 MICROSOFT = "com.microsoft"
 
-OPERATORS: dict[tuple[str, str], list[tuple[int, Builder]]] = {}
-"""(domain, name) -> its versions, as (first operator set with this meaning, builder), newest first."""
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What an operator means from a version of its operator set on.
+
+    With `elementwise`, element i of every output depends on element i of the inputs only (which broadcast), so the
+    operator may also be given tensors whose size data decides.
+    """
+
+    since: int
+    builder: Builder
+    elementwise: bool
 
 
-def operator(name: str, since: int = 1, domain: str = "") -> Callable[[Builder], Builder]:
+OPERATORS: dict[tuple[str, str], list[Version]] = {}
+"""(domain, name) -> its versions, newest first."""
+
+
+def operator(name: str, since: int = 1, domain: str = "", *, elementwise: bool = False) -> Callable[[Builder], Builder]:
     """Registers the meaning that an operator has from a version of its domain's operator set on."""
 
     def register(builder: Builder) -> Builder:
         versions = OPERATORS.setdefault((domain, name), [])
-        if any(known == since for known, _ in versions):
+        if any(known.since == since for known in versions):
             raise ValueError(f"{domain}.{name} of version {since} is registered twice")
-        versions.append((since, builder))
-        versions.sort(key=lambda entry: -entry[0])
+        versions.append(Version(since, builder, elementwise))
+        versions.sort(key=lambda version: -version.since)
         return builder
 
     return register
 
 
-def find(domain: str, name: str, version: int) -> Builder | None:
-    """The builder for an operator as the given version of its domain means it."""
-    for since, builder in OPERATORS.get((domain, name), ()):
-        if since <= version:
-            return builder
+def find(domain: str, name: str, version: int) -> Version | None:
+    """What an operator means as the given version of its domain has it."""
+    for known in OPERATORS.get((domain, name), ()):
+        if known.since <= version:
+            return known
     return None

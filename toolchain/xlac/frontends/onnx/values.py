@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xlac.ir.graph import Node
@@ -19,6 +20,18 @@ class Coded:
 
 
 @dataclass(frozen=True, slots=True)
+class Ragged:
+    """A tensor some of whose sizes data decides: `node` has room for the most there can be.
+
+    `counts` has (axis, i64 scalar) for each such axis: how many of its entries are real. Those come first; what
+    follows may be anything.
+    """
+
+    node: Node
+    counts: tuple[tuple[int, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Sequence:
     """An ONNX sequence: its length is known when the model is imported."""
 
@@ -32,4 +45,51 @@ class Optional:
     held: Value | None
 
 
-Value = Node | Coded | Sequence | Optional
+Value = Node | Coded | Ragged | Sequence | Optional
+
+
+def described(value: Value) -> str:
+    """What kind of value it is, for messages."""
+    match value:
+        case Coded():
+            return f"a tensor of {value.format}"
+        case Ragged():
+            return "a tensor whose size data decides"
+        case Sequence():
+            return "a sequence"
+        case Optional():
+            return "an optional"
+    return "a tensor"
+
+
+def nodes(value: Value | None) -> Iterator[Node]:
+    """Every node that a value is made of."""
+    match value:
+        case Node():
+            yield value
+        case Coded():
+            yield value.node
+        case Ragged():
+            yield value.node
+            yield from (count for _, count in value.counts)
+        case Sequence():
+            for item in value.items:
+                yield from nodes(item)
+        case Optional():
+            yield from nodes(value.held)
+
+
+def mapped(value: Value, change: dict[Node, Node]) -> Value:
+    """The value with its nodes replaced."""
+    match value:
+        case Node():
+            return change.get(value, value)
+        case Coded():
+            return Coded(change.get(value.node, value.node), value.format)
+        case Ragged():
+            counts = tuple((axis, change.get(count, count)) for axis, count in value.counts)
+            return Ragged(change.get(value.node, value.node), counts)
+        case Sequence():
+            return Sequence(tuple(mapped(item, change) for item in value.items))
+        case Optional():
+            return Optional(None if value.held is None else mapped(value.held, change))

@@ -1,0 +1,45 @@
+"""What is wrong with a node, as diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from xlac.frontends.onnx import registry
+from xlac.frontends.onnx.known import DataDependent
+from xlac.ir.op import ShapeError
+from xlac_sdk.source import Diagnostic, SourceError
+
+
+class Unsupported(ShapeError):
+    """An operator that no builder is registered for."""
+
+
+def problem(node: Any, error: Exception) -> Diagnostic:
+    """A node's failure, with the names that the model gives it."""
+    place = f"node '{node.name}' ({node.op_type})" if node.name else f"{node.op_type} giving '{', '.join(node.output)}'"
+    hint = getattr(error, "hint", "")
+    if isinstance(error, DataDependent):
+        return Diagnostic("XL7003", f"{place}: {error}", hint=hint)
+    code = "XL7002" if isinstance(error, Unsupported) else "XL7004"
+    return Diagnostic(code, f"{place}: {error}", hint=hint)
+
+
+def unsupported(domain: str, name: str, version: int) -> Unsupported:
+    """The error for an operator that nobody builds, with those of similar names."""
+    if not version:
+        return Unsupported(f"the model imports no operator set of domain '{domain or 'ai.onnx'}'")
+    near = get_close_matches(name, [n for d, n in registry.OPERATORS if d == domain], 3)
+    full = f"{domain}.{name}" if domain else name
+    hint = f"nearest: {', '.join(near)}" if near else ""
+    return Unsupported(f"operator {full} (operator set {version}) is not supported", hint=hint)
+
+
+def unknown(given: Iterable[str], inputs: Sequence[str]) -> None:
+    """Refuses values for inputs that the model does not have."""
+    for name in given:
+        if name not in inputs and name.partition(".")[0] not in inputs:
+            near = get_close_matches(name, inputs, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"the model has: {', '.join(inputs)}"
+            raise SourceError(Diagnostic("XL2015", f"there is no input '{name}' to set", hint=hint))

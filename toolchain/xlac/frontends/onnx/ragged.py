@@ -1,0 +1,43 @@
+"""Tensors whose sizes data decides: how element-wise operators take them, and how they become what callers get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from xlac.frontends.onnx.known import DataDependent
+from xlac.frontends.onnx.values import Ragged, Value
+from xlac.ir.graph import Node
+
+if TYPE_CHECKING:
+    from xlac.frontends.onnx.call import Call
+    from xlac.frontends.onnx.registry import Builder
+
+
+def lifted(builder: Builder, call: Call) -> tuple[Value, ...]:
+    """What an element-wise operator gives for inputs some of which are ragged: the same for all that have room."""
+    plain = tuple(i.node if isinstance(i, Ragged) else i for i in call.inputs)
+    found = builder(replace(call, inputs=plain))
+    results = found if isinstance(found, tuple) else (found,)
+    return tuple(_again(r, call.inputs) if isinstance(r, Node) else r for r in results)
+
+
+def _again(result: Node, inputs: Sequence[Value | None]) -> Value:
+    """The result with the counts of the inputs, by axes counted from the end."""
+    counts: dict[int, Node] = {}
+    for value in inputs:
+        if not isinstance(value, Ragged):
+            continue
+        for axis, count in value.counts:
+            spot = result.type.rank - value.node.type.rank + axis
+            if spot < 0:
+                raise DataDependent("the result lacks an axis whose size data decides")
+            if counts.setdefault(spot, count) is not count:
+                raise DataDependent(f"two sizes that data decides meet at axis {spot}")
+    for value in inputs:
+        shape = value.shape if isinstance(value, Node) else ()
+        for axis, size in enumerate(shape, result.type.rank - len(shape)):
+            if axis in counts and size != 1:
+                raise DataDependent(f"axis {axis} meets {size}, but data decides its size")
+    return Ragged(result, tuple(sorted(counts.items(), key=lambda entry: entry[0])))

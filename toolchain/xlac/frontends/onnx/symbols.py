@@ -1,0 +1,60 @@
+"""Symbolic sizes of an ONNX model: equal names are one symbol, and an expression over names is what it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol, symbol
+from xlac.ir.dims import symbols as symbols_of
+from xlac_sdk.source import Diagnostic, SourceError
+
+OPT = 1  # the size to optimise for where nobody says
+DimValue = int | str | tuple[int, int] | Symbol
+
+
+class Symbols(dict[str, Dim]):
+    """Sizes by the text of `dim_param`, made when first asked for; fixed or bounded where the caller says."""
+
+    def __init__(self, given: Mapping[str, DimValue]) -> None:
+        super().__init__()
+        self.given = given
+        self.names: set[str] = set()
+
+    def __missing__(self, text: str) -> Dim:
+        self[text] = found = self._made(text)
+        return found
+
+    def _made(self, text: str) -> Dim:
+        if text in self.given:
+            return sized(text, self.given[text])
+        name = plain(text)
+        while name in self.names:
+            name += "_"
+        self.names.add(name)
+        return sized(name, self.given[name]) if name in self.given else symbol(name, opt=OPT)
+
+    def open(self) -> dict[str, Symbol]:
+        """The symbols that are still open, by name."""
+        return {s.name: s for size in self.values() for s in symbols_of(size)}
+
+
+def sized(name: str, given: DimValue) -> Dim:
+    """A size as the caller gives it: a number, or bounds such as `1..8`. Raises SourceError."""
+    if isinstance(given, Symbol):
+        return Sym((((given,), 1),))
+    if isinstance(given, tuple):
+        low, high = given
+    elif match := re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", str(given)):
+        low, high = int(match[1]), int(match[2] or match[1])
+    else:
+        raise SourceError(Diagnostic("XL2014", f"{given!r} is no size for '{name}'", hint=f"{name}=8 or {name}=1..8"))
+    if not 0 <= low <= high <= UNBOUNDED:
+        raise SourceError(Diagnostic("XL2014", f"the range {low}..{high} of '{name}' is empty or too large"))
+    return low if low == high else symbol(name, low, high)
+
+
+def plain(text: str) -> str:
+    """A name that a spec may have, as close to the text as can be."""
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")[:60] or "size"
+    return name if name[0].isalpha() else f"size_{name}"

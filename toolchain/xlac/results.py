@@ -1,0 +1,49 @@
+"""What a caller gets of a program's outputs: without the room that was not used, and as the sequences that they form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xlac_sdk.backend import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """How the outputs of a program become what the caller gets.
+
+    `extents` has, for an output with sizes that data decides, axis -> the output that holds the real size;
+    those are not given to the caller by themselves. `forms` has name -> an output, a list of forms, or None, for a
+    model that gives sequences; empty where every output is an array.
+    """
+
+    names: tuple[str, ...]
+    extents: Mapping[str, Mapping[int, str]]
+    forms: Mapping[str, Any]
+
+    @staticmethod
+    def of(outputs: tuple[str, ...], facts: Mapping[str, Any]) -> Results | None:
+        """Of a program with these outputs and facts; None where every output is given as it is."""
+        extents, forms = facts.get("extents") or {}, facts.get("forms") or {}
+        if not extents and not forms:
+            return None
+        counts = {name for axes in extents.values() for name in axes.values()}
+        names = tuple(forms) or tuple(name for name in outputs if name not in counts)
+        return Results(names, {name: {int(a): n for a, n in axes.items()} for name, axes in extents.items()}, forms)
+
+    def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
+        """The caller's view of all outputs by name."""
+        return {name: self._formed(self.forms.get(name, name), arrays) for name in self.names}
+
+    def _formed(self, form: Any, arrays: Mapping[str, Array]) -> Any:
+        if isinstance(form, list):
+            return [self._formed(part, arrays) for part in form]
+        return None if form is None else self._trimmed(form, arrays)
+
+    def _trimmed(self, name: str, arrays: Mapping[str, Array]) -> Array:
+        found = arrays[name]
+        for axis, count in self.extents.get(name, {}).items():
+            real = min(max(int(arrays[count]), 0), found.shape[axis])
+            found = found[(slice(None),) * axis + (slice(real),)]
+        return found
