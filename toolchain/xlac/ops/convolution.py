@@ -263,3 +263,19 @@ class ConvTranspose2d(Transposed):
     bias: bool = True
     channels_last: bool = False
     output_padding: Sizes = 0
+
+
+@declare
+class ConvTranspose3d(Transposed):
+    """Transposed convolution over three axes; weight (channels, filters / groups, *kernel). Sizes as for two axes."""
+
+    mnemonic, rank = "conv_transpose3d", 3
+    filters: int = 0
+    kernel: Sizes = 1
+    stride: Sizes = 1
+    pad: Pads = 0
+    groups: int = 1
+    dilation: Sizes = 1
+    bias: bool = True
+    channels_last: bool = False
+    output_padding: Sizes = 0

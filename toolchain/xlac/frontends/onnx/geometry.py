@@ -1,0 +1,74 @@
+"""Where windows lie: kernel_shape, strides, dilations, pads and auto_pad of convolutions and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xlac.frontends.onnx.call import Call
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ops.padding import pairs
+
+Ints = tuple[int, ...]
+AUTO = {"VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A number, or a (low, high) pair of padding, for each spatial axis."""
+
+    kernel: Ints
+    strides: Ints
+    dilations: Ints
+    pads: tuple[tuple[int, int], ...]
+
+    @property
+    def low(self) -> Ints:
+        return tuple(low for low, _ in self.pads)
+
+    @property
+    def high(self) -> Ints:
+        return tuple(high for _, high in self.pads)
+
+    @property
+    def spans(self) -> Ints:
+        """How far apart the first and the last element under a window are."""
+        return tuple((k - 1) * d for k, d in zip(self.kernel, self.dilations, strict=True))
+
+
+def listed(call: Call, name: str, count: int, default: int, least: int) -> Ints:
+    """An attribute with a number for each of `count` axes."""
+    found = tuple(call.attr(name, None) or (default,) * count)
+    if len(found) != count or min(found, default=least) < least:
+        call.fail(f"{name} needs {count} numbers of at least {least}, got {list(found)}")
+    return found
+
+
+def windows(call: Call, extents: Sequence[Dim], kernel: Ints) -> Windows:
+    """The windows over spatial axes of given extents, with the padding that `auto_pad` asks for."""
+    rank = len(extents)
+    if len(kernel) != rank:
+        call.fail(f"a kernel of shape {list(kernel)} does not fit {rank} spatial axes")
+    strides, dilations = listed(call, "strides", rank, 1, 1), listed(call, "dilations", rank, 1, 1)
+    auto = call.attr("auto_pad", "NOTSET")
+    if auto != "NOTSET" and auto not in AUTO:
+        call.fail(f"auto_pad is NOTSET, SAME_UPPER, SAME_LOWER or VALID, not '{auto}'")
+    given = AUTO[auto] if auto in AUTO else listed(call, "pads", 2 * rank, 0, 0)
+    return Windows(kernel, strides, dilations, pairs(given, extents, kernel, strides, dilations))  # type: ignore[arg-type]
+
+
+def kernel_of(call: Call, weight: Node) -> Ints:
+    """The spatial extents of a weight (its axes from 2 on), which `kernel_shape` repeats if given."""
+    shape = weight.shape[2:]
+    if not all(isinstance(size, int) for size in weight.shape):
+        call.fail(f"the weight's sizes must be numbers, got {weight.type}")
+    if tuple(call.attr("kernel_shape", None) or shape) != shape:
+        call.fail(f"kernel_shape {call.attr('kernel_shape')} is not that of the weight {weight.type}")
+    return shape  # type: ignore[return-value]
+
+
+def kernel_shape(call: Call, rank: int) -> Ints:
+    """The extents of a pool's window."""
+    call.attr("kernel_shape")
+    return listed(call, "kernel_shape", rank, 1, 1)
