@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xlac_c import compiler
 from xlac_c.library import Library
-from xlac_c.source import EMBED, api_of, constant_bytes, source
+from xlac_c.source import EMBED, api_of, c_file, constant_bytes
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.capi import Weights, header
 from xlac_sdk.ctext import C99, Dialect
@@ -43,7 +43,7 @@ class CBackend(Backend):
         fast = program.facts.get("precision") == "fast"
         program = with_kernels(program, lambda k: legalize(k, target, fast))
         api = api_of(program, _placed(program))
-        return {f"{api.prefix}.c": source(program, api, self.dialect), f"{api.prefix}.h": header(api)}
+        return {f"{api.prefix}.c": c_file(program, api, self.dialect), f"{api.prefix}.h": header(api)}
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         """Compiles with the system's C compiler. Raises UnsupportedError where there is none."""

@@ -22,7 +22,7 @@ def api_of(program: Program, weights: capi.Weights) -> Api:
     return capi.api_of(program, weights, ALIGN)
 
 
-def source(program: Program, api: Api, dialect: Dialect = C99, libm: bool = True) -> str:
+def c_file(program: Program, api: Api, dialect: Dialect = C99, libm: bool = True) -> str:
     """`NAME.c`. Kernels must be in the dialect's primitives already."""
     functions = {k: kernel_text(k, dialect) for k in program.kernels}
     outside = bool(api.weight_bytes)
