@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Kernel
+from xlac_sdk.kernel import Kernel, Work
 from xlac_sdk.source import Origin
 
 
@@ -166,6 +166,33 @@ class Program:
             if isinstance(step, Launch):
                 found.setdefault(step.kernel)
         return tuple(found)
+
+    @property
+    def work(self) -> Work:
+        """What a call does: arithmetic, and bytes moved were nothing in a cache.
+
+        A loop of unknown length counts once, and of the branches of a choice the most.
+        """
+        return _work(self.steps)
+
+
+def _work(steps: tuple[Step, ...]) -> Work:
+    flops = nbytes = 0
+    for step in steps:
+        times, inner = 1, Work()
+        match step:
+            case Launch(kernel=kernel):
+                inner = kernel.work
+            case Copy(count=count, target=target):
+                inner = Work(0, 2 * count * target.slot.dtype.nbytes)
+            case Repeat(count=times, body=body):
+                inner = _work(body)
+            case While(condition=condition, body=body):
+                inner = _work((*condition, *body))
+            case Branch(branches=branches):
+                inner = max(map(_work, branches), key=lambda work: work.flops, default=Work())
+        flops, nbytes = flops + times * inner.flops, nbytes + times * inner.bytes
+    return Work(flops, nbytes)
 
 
 def walk(steps: tuple[Step, ...]) -> list[Step]:

@@ -123,7 +123,7 @@ class Runner:
         count = 0 if code == 0 else self._read(log, counters)
         if 3 + 2 * count <= log.slot.size - log.offset:
             for place, value in ((1 + 2 * count, code), (2 + 2 * count, now), (0, count + 1)):
-                self.device.copy(start + 8 * place, np.int64([value]).view(np.uint8).data, 8)
+                self.device.copy(start + 8 * place, np.asarray([value], np.int64).view(np.uint8).data, 8)
             self.device.sync()
 
     # ---- steps -------------------------------------------------------------------------------

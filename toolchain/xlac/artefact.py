@@ -127,7 +127,7 @@ def describe(
         outputs=tuple(map(Tensor.of, first.outputs)),
         memory=Memory(arena=arena, state=state, weights=constants, peak=arena + state + constants),
         kernels=max(len(p.kernels) for p in programs),
-        flops=program_flops(first),
+        flops=first.work.flops,
         provenance=Provenance(
             xlac=version("xlac"), backend=version_of(backend), spec=source.spec, weights=source.weights,
             machines=tuple(v.target.machine for v in variants), options=dict(source.options),
@@ -148,27 +148,6 @@ def weights_hash(weights: Mapping[str, Array]) -> str:
         digest.update(f"{name}\0{array.dtype}{list(array.shape)}\0".encode())
         digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-def program_flops(program: Program) -> int:
-    """Arithmetic of one call; loops of unknown length count once."""
-    from xlac_sdk.program import Branch, Launch, Repeat, Step, While
-
-    def count(steps: tuple[Step, ...]) -> int:
-        total = 0
-        for step in steps:
-            match step:
-                case Launch(kernel=kernel):
-                    total += kernel.work.flops
-                case Repeat(count=times, body=body):
-                    total += times * count(body)
-                case While(condition=condition, body=body):
-                    total += count(condition) + count(body)
-                case Branch(branches=branches):
-                    total += max(map(count, branches), default=0)
-        return total
-
-    return count(program.steps)
 
 
 _SAFETENSORS = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "bool": "BOOL"}

@@ -18,6 +18,7 @@ from xlac_sdk.program import (
     Repeat,
     Role,
     Slot,
+    Stamp,
     Step,
     While,
     walk,
@@ -60,6 +61,8 @@ class Steps:
                     yield f"{pad}}}"
                 case Branch(index=index, branches=branches):
                     yield from self.branch(index, branches, depth)
+                case Stamp():
+                    raise UnsupportedError(Diagnostic("XL5021", "target c is not profiled: C99 has no clock fine enough"))
                 case Call(name=name):
                     raise UnsupportedError(Diagnostic("XL5021", f"the c backend does not claim '{name}'"))
 
@@ -105,6 +108,6 @@ def used(program: Program) -> set[Slot]:
                 found.update((target.slot, source.slot))
             case While(flag=argument) | Branch(index=argument):
                 found.add(argument.slot)
-            case Repeat():
+            case Repeat() | Stamp():
                 pass
     return found

@@ -18,16 +18,17 @@ from xlac.cli.options import chosen, request, spec_options, target_options
 def command(seconds: float, as_json: bool, **options: Any) -> None:
     """Compile SPEC and time calls with random inputs.
 
-    Reports compile time, the median and quartiles of a call, and the rate of arithmetic.
+    Reports compile time, the median and quartiles of a call, its rates of arithmetic and traffic as shares of what
+    this machine does at most (measured beside it), and the kernels that take the most time.
     """
     import time
 
     import numpy as np
 
-    from xlac.artefact import program_flops
     from xlac.cli.arrays import make
-    from xlac.cli.build import open_model, size
+    from xlac.cli.build import open_model
     from xlac.compiler import executable, lower
+    from xlac.debug import ceilings
     from xlac_sdk.registry import find
 
     choice = chosen(**options)
@@ -35,14 +36,16 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
     model = open_model(choice)
     backend = find(choice.target)
     facts = backend.target(request(choice))
-    compiled = executable(lower(model, facts), backend)
+    lowered = lower(model, facts)
+    compiled = executable(lowered, backend)
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 
     generator = np.random.default_rng(0)
     inputs = [make("random", slot.dtype, slot.shape, generator) for slot in compiled.program.inputs]
     times = measure(lambda: compiled(*inputs), seconds)
+    most = ceilings.measure(backend, facts) if facts.vector_bytes else None
     program = compiled.program
-    flops = program_flops(program)
+    call, work = float(np.median(times)), program.work
     result = {
         "model": model.name,
         "target": choice.target,
@@ -50,27 +53,62 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
         "compile_seconds": round(compile_seconds, 4),
         "compile_cpu_seconds": round(compile_cpu, 4),
         "calls": len(times),
-        "median_us": float(np.median(times)) * 1e6,
+        "median_us": call * 1e6,
         "p25_us": float(np.percentile(times, 25)) * 1e6,
         "p75_us": float(np.percentile(times, 75)) * 1e6,
         "best_us": min(times) * 1e6,
-        "flops": flops,
-        "gflops_per_second": flops / float(np.median(times)) / 1e9,
+        "flops": work.flops,
+        "bytes": work.bytes,
+        "gflops_per_second": work.flops / call / 1e9,
+        "gbytes_per_second": work.bytes / call / 1e9,
+        "ceiling_gflops_per_second": most and most.flops_per_second / 1e9,
+        "ceiling_gbytes_per_second": most and most.bytes_per_second / 1e9,
         "kernels": len(program.kernels),
+        "shares": shares(lowered, backend, inputs, seconds / 4),
         "arena_bytes": program.arena_bytes,
         "constant_bytes": sum(s.nbytes for s in program.slots if s.role.value == "constant"),
     }
     if as_json:
         click.echo(json.dumps(result))
-        return
-    click.echo(f"{model.name} on {choice.target}, {choice.threads} thread(s)")
-    click.echo(f"  compile   {compile_seconds:.2f} s ({compile_cpu:.2f} s of CPU)")
+    else:
+        tell(result)
+
+
+def shares(lowered: Any, backend: Any, inputs: Any, seconds: float) -> dict[str, float]:
+    """The share of the time that each kernel takes, most first; nothing for a target that is not profiled."""
+    from xlac.debug import profile
+    from xlac_sdk.source import UnsupportedError
+
+    try:
+        found = profile.take(lowered, backend, inputs, seconds)
+    except UnsupportedError:
+        return {}
+    spent: dict[str, float] = {}
+    for row in found.rows:
+        spent[row.name] = spent.get(row.name, 0.0) + row.seconds / max(found.seconds, 1e-12)
+    return dict(sorted(spent.items(), key=lambda entry: -entry[1]))
+
+
+def tell(result: dict[str, Any]) -> None:
+    """The figures for people."""
+    from xlac.cli.build import size
+
+    def of_most(kind: str, what: str) -> str:
+        ceiling = result[f"ceiling_{kind}"]
+        return f", {100 * result[kind] / ceiling:.0f} % of the {ceiling:.0f} that {what}" if ceiling else ""
+
+    click.echo(f"{result['model']} on {result['target']}, {result['threads']} thread(s)")
+    click.echo(f"  compile   {result['compile_seconds']:.2f} s ({result['compile_cpu_seconds']:.2f} s of CPU)")
     click.echo(
         f"  call      {result['median_us']:.2f} us median, quartiles {result['p25_us']:.2f}–{result['p75_us']:.2f}, "
-        f"best {result['best_us']:.2f}, over {len(times)} samples"
+        f"best {result['best_us']:.2f}, over {result['calls']} samples"
     )
-    click.echo(f"  rate      {result['gflops_per_second']:.1f} GFLOP/s over {flops:,} flops")
-    click.echo(f"  memory    {size(program.arena_bytes)} arena, {size(result['constant_bytes'])} constants")
+    rate, traffic = result["gflops_per_second"], result["gbytes_per_second"]
+    click.echo(f"  rate      {rate:.1f} GFLOP/s over {result['flops']:,} flops{of_most('gflops_per_second', 'this machine does')}")
+    click.echo(f"  traffic   {traffic:.1f} GB/s over {result['bytes']:,} bytes{of_most('gbytes_per_second', 'memory gives')}")
+    first = [f"{name} {100 * share:.0f} %" for name, share in list(result["shares"].items())[:6]]
+    click.echo(f"  kernels   {result['kernels']}{': ' if first else ''}{', '.join(first)}")
+    click.echo(f"  memory    {size(result['arena_bytes'])} arena, {size(result['constant_bytes'])} constants")
 
 
 def measure(call: Any, seconds: float) -> list[float]:

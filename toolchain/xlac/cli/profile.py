@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ def command(seconds: float, top: int, trace: Path | None, as_json: bool, **optio
 
     from xlac.cli.arrays import make
     from xlac.cli.build import open_model
-    from xlac.compiler import executable, lower
+    from xlac.compiler import lower
     from xlac.debug import profile
     from xlac_sdk.registry import find
 
@@ -37,23 +36,16 @@ def command(seconds: float, top: int, trace: Path | None, as_json: bool, **optio
     model = open_model(choice)
     backend = find(choice.target)
     lowered = lower(model, backend.target(request(choice)))
-    program, timed = profile.instrumented(lowered.program)
-    compiled = executable(replace(lowered, program=program), backend)
     generator = np.random.default_rng(0)
-    inputs = [make("random", slot.dtype, slot.shape, generator) for slot in program.inputs]
-
-    def call() -> dict[str, Any]:
-        found: dict[str, Any] = compiled(*inputs)
-        return found if isinstance(found, dict) else {profile.LOG: found}
-
-    found = profile.measure(call, timed, seconds)
+    inputs = [make("random", slot.dtype, slot.shape, generator) for slot in lowered.program.inputs]
+    found = profile.take(lowered, backend, inputs, seconds)
     if trace is not None:
         trace.write_text(json.dumps(profile.chrome_trace(found, model.name)), encoding="utf-8")
     if as_json:
         click.echo(json.dumps(_object(found, model.name, choice)))
         return
     click.echo(f"{model.name} on {choice.target}, {choice.threads} thread(s): {_time(found.seconds)} a call in "
-               f"{len(timed)} steps, over {found.calls} calls")  # fmt: skip
+               f"{len(found.rows)} steps, over {found.calls} calls")  # fmt: skip
     _kernels(found, top)
     _lines(found, top)
     if found.lost:
@@ -67,8 +59,8 @@ def _kernels(found: Any, top: int) -> None:
 
     rows = sorted(found.rows, key=lambda row: -row.seconds)
     cells: list[tuple[str, ...]] = [
-        (_share(row.seconds, found), _time(row.seconds), str(row.times), _rate(row.flops, row.seconds, "flop/s"),
-         _rate(row.bytes, row.seconds, "B/s"), row.name, _short(", ".join(dict.fromkeys(o.name for o in row.origins))),
+        (_share(row.seconds, found), _time(row.seconds), str(row.times), _rate(row.times * row.work.flops, row.seconds, "flop/s"),
+         _rate(row.times * row.work.bytes, row.seconds, "B/s"), row.name, _short(", ".join(dict.fromkeys(o.name for o in row.origins))),
          place(row.origins))
         for row in rows[:top]
     ]  # fmt: skip
@@ -98,7 +90,7 @@ def _object(found: Any, model: str, choice: Any) -> dict[str, Any]:
     from xlac.debug.profile import by_line, place
 
     kernels = [
-        {"kernel": r.name, "seconds": r.seconds, "runs": r.times, "flops": r.flops, "bytes": r.bytes,
+        {"kernel": r.name, "seconds": r.seconds, "runs": r.times, "flops": r.times * r.work.flops, "bytes": r.times * r.work.bytes,
          "computes": [o.name for o in r.origins], "where": place(r.origins)}
         for r in found.rows
     ]  # fmt: skip

@@ -7,14 +7,17 @@ counter, a branch) counts to the second.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from xlac.compiler import Lowered, executable
 from xlac.ir.op import Array
+from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Work
 from xlac_sdk.program import (
     Argument,
     Call,
@@ -66,18 +69,14 @@ class Row:
         return ()
 
     @property
-    def flops(self) -> int:
-        return self.times * self.step.kernel.work.flops if isinstance(self.step, Launch) else 0
-
-    @property
-    def bytes(self) -> int:
-        """Bytes moved, were nothing in a cache."""
+    def work(self) -> Work:
+        """What one run of it does: arithmetic, and bytes moved were nothing in a cache."""
         match self.step:
             case Launch(kernel=kernel):
-                return self.times * kernel.work.bytes
+                return kernel.work
             case Copy(count=count, target=target):
-                return self.times * 2 * count * target.slot.dtype.nbytes
-        return 0
+                return Work(0, 2 * count * target.slot.dtype.nbytes)
+        return Work()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +144,18 @@ def measure(call: Callable[[], Mapping[str, Array]], timed: tuple[Timed, ...], s
     return Profile(rows, events, len(logs), _unlogged(counts, timed) if full else 0)
 
 
+def take(lowered: Lowered, backend: Backend, inputs: Sequence[Array], seconds: float) -> Profile:
+    """Builds the instrumented program of a model and calls it for some seconds."""
+    program, timed = instrumented(lowered.program)
+    compiled = executable(replace(lowered, program=program), backend)
+
+    def call() -> Mapping[str, Array]:
+        found = compiled(*inputs)
+        return found if isinstance(found, dict) else {LOG: found}
+
+    return measure(call, timed, seconds)
+
+
 def by_line(rows: Iterable[Row]) -> list[tuple[str, float]]:
     """Seconds of each place of the model, most first; places that share a kernel share an entry."""
     found: dict[str, float] = {}
@@ -171,8 +182,8 @@ def chrome_trace(profile: Profile, model: str) -> dict[str, Any]:
     events: list[dict[str, Any]] = [{"ph": "M", "pid": 0, "tid": 0, "name": "process_name", "args": {"name": model}}]
     for event in profile.events:
         row = profile.rows[event.row]
-        work = {"flops": row.flops // max(row.times, 1), "bytes": row.bytes // max(row.times, 1)}
-        told = {"what": ", ".join(o.name for o in row.origins), "where": place(row.origins), **work}
+        told = {"what": ", ".join(o.name for o in row.origins), "where": place(row.origins),
+                "flops": row.work.flops, "bytes": row.work.bytes}  # fmt: skip
         events.append({"ph": "X", "pid": 0, "tid": 0, "cat": "kernel", "name": row.name, "ts": event.start * 1e6,
                        "dur": event.seconds * 1e6, "args": told})  # fmt: skip
     return {"traceEvents": events, "displayTimeUnit": "ns"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xlac.artefact import program_flops
 from xlac.compiler import Lowered
 from xlac.debug.report import groups, kernels_of, work_of
 from xlac.ir.graph import Graph, Node
@@ -67,7 +66,7 @@ def tell(lowered: Lowered, source: Graph, name: str | None = None) -> str:
             lines += (f"    {line}" for line in _group(lowered, group, path))
     if lines and name is None:
         program = lowered.program
-        lines.append(f"in all: {len(program.kernels)} kernels, {program_flops(program):,} flops a call, "
+        lines.append(f"in all: {len(program.kernels)} kernels, {program.work.flops:,} flops a call, "
                      f"an arena of {program.arena_bytes:,} bytes")  # fmt: skip
     return "\n".join(lines)
 
