@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from xlac_c import compiler
-from xlac_c.library import Library
 from xlac_c.source import EMBED, api_of, c_file, constant_bytes
 from xlac_sdk.backend import Backend, Executable
-from xlac_sdk.capi import Weights, header
+from xlac_sdk.capi import Weights, header, weights_file
+from xlac_sdk.capi.library import Library, aligned
 from xlac_sdk.ctext import C99, Dialect
 from xlac_sdk.dtypes import DType
 from xlac_sdk.legalize import legalize
@@ -53,12 +56,20 @@ class CBackend(Backend):
         return compiler.shared(file)
 
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
-        return Library(artifact, program, not _placed(program).inside)
+        return Library(artifact, program, None if _placed(program).inside else _weights(program))
 
 
 def _placed(program: Program) -> Weights:
     """Where the weights of a program that runs in this process are: large ones are not worth compiling."""
     return Weights.EMBED if constant_bytes(program) <= EMBED else Weights.MMAP
+
+
+def _weights(program: Program) -> NDArray[np.uint8]:
+    """The file of weights, in memory."""
+    data = b"".join(weights_file(program))
+    block = aligned(len(data))
+    block[:] = np.frombuffer(data, np.uint8)
+    return block
 
 
 BACKEND = CBackend()

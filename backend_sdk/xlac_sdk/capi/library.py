@@ -1,0 +1,104 @@
+"""A shared library with the C API, called from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xlac_sdk.backend import Array
+from xlac_sdk.capi.names import identifier
+from xlac_sdk.capi.weights import Weights
+from xlac_sdk.program import Program
+from xlac_sdk.source import Diagnostic, SourceError
+
+ALIGN = 64
+Bytes = NDArray[np.uint8]
+
+
+class Context(ctypes.Structure):
+    """`NAME_context`, and the memory it points to."""
+
+    _fields_ = [("memory", ctypes.c_void_p), ("weights", ctypes.c_void_p), ("ready", ctypes.c_uint32)]
+    block: Bytes
+
+
+class Library:
+    """An Executable over the C API. Contexts are kept and lent to calls; a program with state has one, behind a lock.
+
+    `weights` is the file of weights in memory, at a multiple of 64 bytes, or None when they are inside. Raises
+    SourceError for a file that is not such a library, or weights that it refuses.
+    """
+
+    def __init__(self, file: Path, program: Program, weights: Bytes | None = None) -> None:
+        self.program = program
+        self._weights = weights
+        self._prefix = identifier(program.name)
+        try:
+            library = ctypes.CDLL(str(file.resolve()))
+            names = ("size", "init", "run", "status_text")
+            self._size, self._init, self._run, self._text = (getattr(library, f"{self._prefix}_{f}") for f in names)
+        except (OSError, AttributeError) as error:
+            problem = f"'{file.name}' cannot be loaded: {error}"
+            raise SourceError(Diagnostic("XL5024", problem, hint="build it again")) from None
+        self._size.restype, self._text.restype = ctypes.c_size_t, ctypes.c_char_p
+        self._free: list[Context] = [self._context()]
+        self._turn = threading.Lock() if program.state_bytes else None
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Reads `inputs`, writes `outputs`, by name."""
+        arrays = [*(inputs[s.name] for s in self.program.inputs), *(outputs[s.name] for s in self.program.outputs)]
+        given = [ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays]
+        if self._turn is None:
+            self._call(given)
+            return
+        with self._turn:
+            self._call(given)
+
+    def _call(self, given: list[ctypes.c_void_p]) -> None:
+        try:
+            context = self._free.pop()
+        except IndexError:
+            context = self._context()
+        self._check("run", self._run(ctypes.byref(context), *given))
+        self._free.append(context)
+
+    def _context(self) -> Context:
+        """A ready context; its memory lives as long as it does."""
+        context, nbytes = Context(), int(self._size())
+        context.block = aligned(nbytes)
+        given = [ctypes.byref(context), ctypes.c_void_p(context.block.ctypes.data), ctypes.c_size_t(nbytes)]
+        if self._weights is not None:
+            given += [ctypes.c_void_p(self._weights.ctypes.data), ctypes.c_size_t(len(self._weights))]
+        self._check("init", self._init(*given))
+        return context
+
+    def _check(self, function: str, status: int) -> None:
+        if status:
+            said = self._text(status).decode()
+            problem = f"{self._prefix}_{function} refuses: {said} (status {status})"
+            raise SourceError(Diagnostic("XL5024", problem))
+
+
+def aligned(nbytes: int) -> Bytes:
+    """Bytes of memory, their contents undefined, that start at a multiple of 64."""
+    block = np.empty(nbytes + ALIGN, np.uint8)
+    skip = -block.ctypes.data % ALIGN
+    return block[skip : skip + nbytes]
+
+
+def weights_of(file: Path, place: Weights) -> Bytes | None:
+    """The file of weights as a library wants it: read, mapped, or None when the weights are inside."""
+    match place:
+        case Weights.FILE:
+            block = aligned(file.stat().st_size)
+            with file.open("rb") as data:
+                data.readinto(memoryview(block))
+            return block
+        case Weights.MMAP:
+            return np.memmap(file, np.uint8, "r")
+    return None
