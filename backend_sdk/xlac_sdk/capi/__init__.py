@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from xlac_sdk.capi.api import Api, Array, Size, Status, api_of
 from xlac_sdk.capi.names import identifier
-from xlac_sdk.capi.render import header
+from xlac_sdk.capi.render import cmake_package, cpp_header, header, npy_program, rust_module
 from xlac_sdk.capi.weights import Weights, weights_file
 
-__all__ = ["Api", "Array", "Size", "Status", "Weights", "api_of", "header", "identifier", "weights_file"]
+__all__ = [
+    "Api", "Array", "Size", "Status", "Weights", "api_of", "cmake_package", "cpp_header", "header", "identifier",
+    "npy_program", "rust_module", "weights_file",
+]  # fmt: skip

@@ -8,11 +8,14 @@ from enum import Enum
 
 from xlac_sdk.capi.names import identifier, parameters
 from xlac_sdk.capi.weights import Weights, file_bytes, weights_hash
-from xlac_sdk.cdialect import comment
+from xlac_sdk.cdialect import KEYWORDS, comment
 from xlac_sdk.cfunctions import TYPES
+from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Program, Role, Slot
 
 ALIGN = 64
+RUST = {"float": "f32", "double": "f64", "unsigned char": "u8"}  # the others are `int32_t` and its like
+KINDS = {DType.F64: "f8", DType.F32: "f4", DType.F16: "f2", DType.BF16: "V2", DType.BOOL: "b1"}
 
 
 class Status(Enum):
@@ -29,6 +32,7 @@ class Status(Enum):
     NO_WEIGHTS = 5, "the weights are missing"
     WRONG_WEIGHTS = 6, "the weights are not those that the model was built with"
     NOT_READY = 7, "the context has not been initialised"
+    WRONG_PROCESSOR = 8, "the model was not compiled for this processor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,23 @@ class Array:
     def count(self) -> int:
         """Elements; the most there may be where sizes are open."""
         return self.slot.size
+
+    @property
+    def rust(self) -> str:
+        """The element type in Rust."""
+        return RUST.get(self.type) or ("u" if self.type.startswith("u") else "i") + "".join(filter(str.isdigit, self.type))
+
+    @property
+    def npy(self) -> str:
+        """The element type as NumPy's files write it."""
+        dtype = self.slot.dtype
+        kind = KINDS.get(dtype) or f"{'i' if dtype.is_signed else 'u'}{dtype.nbytes}"
+        return f"{'<' if dtype.nbytes > 1 else '|'}{kind}"
+
+    @property
+    def tuple(self) -> str:
+        """The shape as NumPy's files write it, without the parentheses."""
+        return ", ".join(map(str, self.slot.shape)) + ("," if len(self.slot.shape) == 1 else "")
 
     @property
     def parameter(self) -> str:
@@ -96,6 +117,11 @@ class Api:
     @property
     def upper(self) -> str:
         return self.prefix.upper()
+
+    @property
+    def namespace(self) -> str:
+        """What C++ calls the model's namespace."""
+        return f"{self.prefix}_model" if self.prefix in KEYWORDS else self.prefix
 
     @property
     def arrays(self) -> tuple[Array, ...]:

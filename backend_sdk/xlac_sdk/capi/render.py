@@ -12,6 +12,27 @@ def header(api: Api) -> str:
     return render("header.h.j2", api)
 
 
+def cpp_header(api: Api) -> str:
+    """`NAME.hpp`: a class for C++17 over the header."""
+    return render("wrapper.hpp.j2", api, counts={a.name: f"{api.upper}_{a.name.upper()}_COUNT" for a in api.arrays})
+
+
+def rust_module(api: Api) -> str:
+    """`NAME.rs`: the header's declarations for Rust."""
+    return render("module.rs.j2", api)
+
+
+def npy_program(api: Api) -> str:
+    """`NAME_main.c`: a program over the header that reads and writes .npy files."""
+    return render("main.c.j2", api)
+
+
+def cmake_package(api: Api, library: str = "") -> str:
+    """`NAMEConfig.cmake`: the target NAME::NAME, made of the C file or of a library beside it."""
+    kind = "SHARED" if library.endswith((".so", ".dylib", ".dll")) else "STATIC"
+    return render("config.cmake.j2", api, library=library, kind=kind)
+
+
 def render(template: str, api: Api, **facts: Any) -> str:
     """A template of this package, filled in."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # not for those who only load artefacts

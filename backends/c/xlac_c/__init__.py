@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac_c import compiler
+from xlac_c import compiler, lowering, package
 from xlac_c.source import EMBED, api_of, c_file, constant_bytes
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.capi import Weights, header, weights_file
 from xlac_sdk.capi.library import Library, aligned
 from xlac_sdk.ctext import C99, Dialect
-from xlac_sdk.dtypes import DType
-from xlac_sdk.legalize import legalize
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.package import Artefact, Package, Packaging, Variant
 from xlac_sdk.program import Program
-from xlac_sdk.rewrite_program import with_kernels
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Request, Target
 from xlac_sdk.verify import verify_program
@@ -29,6 +26,8 @@ class CBackend(Backend):
 
     name = "c"
     text_only = True
+    forms = package.FORMS
+    usual = package.USUAL
     dialect: Dialect = C99
 
     def target(self, request: Request) -> Target:
@@ -37,14 +36,11 @@ class CBackend(Backend):
             if given:
                 problem = f"the c backend writes portable C and takes no {what} ('{given}')"
                 raise SourceError(Diagnostic("XL5022", problem, hint="give it to the C compiler instead"))
-        native = frozenset(Primitive) - {Primitive.SIGMOID}  # 1 / (1 + exp(-x)) loses the small results
-        lacks = frozenset((Primitive.FMA, d) for d in DType)  # a call of fma() without the instruction is slow
-        return Target("c", primitives=native, lacks=lacks, size=request.size)
+        return lowering.target(request)
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         verify_program(program)
-        fast = program.facts.get("precision") == "fast"
-        program = with_kernels(program, lambda k: legalize(k, target, fast))
+        program = lowering.lowered(program, target)
         api = api_of(program, _placed(program))
         return {f"{api.prefix}.c": c_file(program, api, self.dialect), f"{api.prefix}.h": header(api)}
 
@@ -57,6 +53,12 @@ class CBackend(Backend):
 
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
         return Library(artifact, program, None if _placed(program).inside else _weights(program))
+
+    def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+        return package.package(variants, wanted, folder, self.dialect)
+
+    def open(self, artefact: Artefact) -> Executable:
+        return package.opened(artefact)
 
 
 def _placed(program: Program) -> Weights:

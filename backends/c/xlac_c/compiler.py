@@ -10,11 +10,12 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 NAMES = ("cc", "gcc", "clang")
 FLAGS = ("-std=c99", "-O2", "-ffp-contract=off")  # a product must stay a product: see legalize
+SHARED = ("-fPIC", "-shared")
 
 
 def shared(file: Path) -> Path:
     """Compiles a C file to a shared library beside it."""
-    return compiled(file, file.with_suffix(".so"), "-fPIC", "-shared")
+    return compiled(file, file.with_suffix(".so"), *SHARED)
 
 
 def compiled(file: Path, made: Path, *flags: str) -> Path:
@@ -23,7 +24,7 @@ def compiled(file: Path, made: Path, *flags: str) -> Path:
     if compiler is None:
         problem = "running C code needs a C compiler, and none of cc, gcc and clang is on the path"
         raise UnsupportedError(Diagnostic("XL5004", problem, hint="install one, or use --target cpu, which needs none"))
-    command = [compiler, *FLAGS, *flags, file.name, "-lm", "-o", made.name]
+    command = [compiler, *FLAGS, *flags, file.name, "-lm", "-o", str(made.resolve())]
     done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UnsupportedError(Diagnostic("XL5023", f"{compiler} cannot compile {file.name}:\n{done.stderr[:4000]}"))

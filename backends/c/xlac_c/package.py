@@ -1,0 +1,67 @@
+"""Ahead of time: the C file and what ships with it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from xlac_c import compiler
+from xlac_c.lowering import lowered
+from xlac_c.source import api_of, c_file
+from xlac_sdk import capi
+from xlac_sdk.backend import Executable
+from xlac_sdk.capi.library import Library, weights_of
+from xlac_sdk.ctext import Dialect
+from xlac_sdk.package import Artefact, Package, Packaging, Variant
+from xlac_sdk.source import Diagnostic, SourceError
+
+FORMS = ("c", "h", "hpp", "rs", "cmake", "main", "so", "exe")
+USUAL = ("c", "h")
+
+
+def package(variants: Sequence[Variant], wanted: Packaging, folder: Path, dialect: Dialect) -> Package:
+    """Writes the forms; the C file and its header always, since the others are made of them."""
+    if len(variants) > 1:
+        problem = "the c backend writes portable C, which is not chosen by processor"
+        raise SourceError(Diagnostic("XL5022", problem, hint="give one --cpu or none"))
+    (variant,) = variants
+    program = lowered(variant.program, variant.target, wanted.libm)
+    api = api_of(program, wanted.weights)
+    name = api.prefix
+    texts = {f"{name}.c": c_file(program, api, dialect, wanted.libm), f"{name}.h": capi.header(api)}
+    if "hpp" in wanted.forms:
+        texts[f"{name}.hpp"] = capi.cpp_header(api)
+    if "rs" in wanted.forms:
+        texts[f"{name}.rs"] = capi.rust_module(api)
+    if "cmake" in wanted.forms:
+        texts[f"{name}Config.cmake"] = capi.cmake_package(api)
+    if {"main", "exe"} & set(wanted.forms):
+        texts[f"{name}_main.c"] = capi.npy_program(api)
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    weights = f"{name}.weights" if api.weight_bytes else ""
+    if weights:
+        with (folder / weights).open("wb") as out:
+            out.writelines(capi.weights_file(program))
+    library = f"{name}.c"
+    if "so" in wanted.forms:
+        library = compiler.shared(folder / library).name
+    if "exe" in wanted.forms:
+        flags = ("-static",) if wanted.static else ()
+        compiler.compiled(folder / f"{name}.c", folder / name, f"{name}_main.c", *flags)
+        if "main" not in wanted.forms:
+            (folder / f"{name}_main.c").unlink()
+    return Package(library, weights)
+
+
+def opened(artefact: Artefact) -> Executable:
+    """The shared library of an artefact, or its C file compiled now."""
+    library = artefact.folder / artefact.package.library
+    place = artefact.weights
+    weights = weights_of(artefact.folder / artefact.package.weights, place) if artefact.package.weights else None
+    if library.suffix == ".so":
+        return Library(library, artefact.program, weights)
+    with tempfile.TemporaryDirectory(prefix="xlac-") as made:
+        built = compiler.compiled(library, Path(made) / f"{library.stem}.so", *compiler.SHARED)
+        return Library(built, artefact.program, weights)
