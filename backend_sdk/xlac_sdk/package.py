@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.capi.weights import Weights
 from xlac_sdk.program import Program
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 FORMS = {
     "c": "one C99 file", "h": "the C header", "ll": "LLVM's text", "s": "assembly", "o": "one object file",
     "a": "a static library", "so": "a shared library", "exe": "a command-line program",
+    "wasm": "a WebAssembly module", "hpp": "a C++ wrapper", "rs": "a Rust module", "cmake": "a CMake package",
+    "main": "the C file of a program that reads and writes .npy files",
 }  # fmt: skip
 
 
@@ -55,6 +58,7 @@ class Artefact:
     program: Program
     package: Package
     weights: Weights = Weights.EMBED
+    machines: tuple[Mapping[str, Any], ...] = ()  # the processors that it is for: `Target.machine` of each
 
 
 def forms(backend: Backend, text: str) -> tuple[str, ...]:
