@@ -23,13 +23,13 @@ _TUNED: dict[str, tuple[int, str, dict[str, tuple[str, float]]]] = {
 
 
 def _plain(name: str, since: int, mnemonic: str) -> None:
-    @operator(name, since=since)
+    @operator(name, since=since, elementwise=True)
     def activation(call: Call) -> Node:
         return build.apply1(mnemonic, call[0])
 
 
 def _tuned(name: str, since: int, mnemonic: str, attributes: dict[str, tuple[str, float]]) -> None:
-    @operator(name, since=since)
+    @operator(name, since=since, elementwise=True)
     def activation(call: Call) -> Node:
         given = {ours: call.attr(theirs, default) for theirs, (ours, default) in attributes.items()}
         return build.apply1(mnemonic, call[0], **given)
@@ -41,14 +41,14 @@ for _name, (_since, _mnemonic, _attributes) in _TUNED.items():
     _tuned(_name, _since, _mnemonic, _attributes)
 
 
-@operator("PRelu", since=1)
+@operator("PRelu", since=1, elementwise=True)
 def prelu_1(call: Call) -> Node:
     """Operator sets 1 and 6: one slope, or one for each channel."""
     x, slope = call[0], call[1]
     return _prelu(x, build.reshape(slope, (-1, *[1] * (x.type.rank - 2))) if x.type.rank > 1 else slope)
 
 
-@operator("PRelu", since=7)
+@operator("PRelu", since=7, elementwise=True)
 def prelu_7(call: Call) -> Node:
     """Operator sets 7, 9 (integers too) and 16: the slope broadcasts to x."""
     return _prelu(call[0], call[1])
@@ -58,14 +58,14 @@ def _prelu(x: Node, slope: Node) -> Node:
     return build.select(build.compare(x, "lt", 0), build.mul(x, slope), x)
 
 
-@operator("ThresholdedRelu", since=10)
+@operator("ThresholdedRelu", since=10, elementwise=True)
 def thresholded_relu(call: Call) -> Node:
     """Operator sets 10 and 22."""
     x = call[0]
     return build.select(build.compare(x, "gt", call.attr("alpha", 1.0)), x, build.like(0, x))
 
 
-@operator("Shrink", since=9)
+@operator("Shrink", since=9, elementwise=True)
 def shrink(call: Call) -> Node:
     """Operator set 9: x moved towards 0 by `bias` where it is beyond `lambd`, 0 between."""
     x, limit, bias = call[0], call.attr("lambd", 0.5), call.attr("bias", 0.0)
@@ -75,19 +75,19 @@ def shrink(call: Call) -> Node:
     return build.cast(found, x.type.dtype)
 
 
-@operator("Gelu", since=20)
+@operator("Gelu", since=20, elementwise=True)
 def gelu(call: Call) -> Node:
     """Operator set 20."""
     return build.apply1("gelu", call[0], approximate=call.attr("approximate", "none"))
 
 
-@operator("Swish", since=24)
+@operator("Swish", since=24, elementwise=True)
 def swish(call: Call) -> Node:
     """Operator set 24: x * sigmoid(alpha * x)."""
     return _swish(call[0], call.attr("alpha", 1.0))
 
 
-@operator("SwiGLU", since=28)
+@operator("SwiGLU", since=28, elementwise=True)
 def swiglu(call: Call) -> Node:
     """Operator set 28: swish(gate) * value, of tensors of one shape."""
     gate, value = call[0], call[1]

@@ -9,13 +9,13 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 
-@operator("Dropout", since=7)
+@operator("Dropout", since=7, elementwise=True)
 def dropout_7(call: Call) -> tuple[Node, Node]:
     """Operator set 7: inference; the mask has x's type."""
     return call[0], build.like(1, call[0])
 
 
-@operator("Dropout", since=10)
+@operator("Dropout", since=10, elementwise=True)
 def dropout_10(call: Call) -> tuple[Node, Node]:
     """Operator set 10: inference; the mask is bool."""
     return call[0], build.full(True, call[0].shape, DType.BOOL)
