@@ -269,7 +269,7 @@ XL5010 An operation that this target cannot do
 Neither the target has it nor can it be made from what the target has.
 
 XL5011 A form that this target does not have
-Not every backend has assembly, objects or source to show.
+Not every backend has assembly, objects or source to show, and not every machine has every form that --emit takes.
 
 XL5012 A folder that exists already
 `xlac backend new` writes into a new folder only. Choose another name, or remove the folder.
@@ -286,8 +286,8 @@ Processor and triple are given to the C compiler that compiles the file.
 XL5023 The C compiler refuses the file
 The compiler's own words follow. If the file is as xlac wrote it, please report it.
 
-XL5024 A compiled C library that cannot be loaded
-It was made for another machine, or is damaged. Build it again.
+XL5024 A compiled library that cannot be loaded
+It was made for another machine, or is damaged, or refuses the memory or weights it is given. Build it again.
 
 XL5025 A library operation that the runner does not know
 The program calls an operation by a name that the device's runner has no function for.
@@ -332,6 +332,10 @@ It was compiled for a processor that this one is not.
 XL5110 Too many threads
 Ask for no more than the pool can have.
 
+XL5111 The linker refuses the objects
+Its own words follow. What it misses may be functions that compilers call for arithmetic a processor lacks: libgcc has
+them.
+
 XL6001 The wrong inputs
 An input or output is missing, unknown or given twice. `xlac check` lists them.
 
@@ -370,6 +374,28 @@ what is built ahead of time needs it given: --set name=value, with a list as [1,
 XL7007 A model that is too large to be imported
 Functions that call functions, unrolled loops, or constants that a small file spreads out come to more than the limit.
 
+XL7301 An ATen operation that is not supported
+`xlac check model.pt2` lists all of them; docs/PYTORCH.md says which there are. torch.compile(…, backend="xlac") leaves
+them to PyTorch.
+
+XL7302 A use of an ATen operation that is not supported
+The operation is there, but not with these arguments: the message says what stands in the way.
+
+XL7303 A program without a result
+It must return at least one tensor.
+
+XL7304 An input of a program that is not a tensor
+Programs with script objects or tokens as inputs cannot be imported.
+
+XL7305 PyTorch is missing
+Files of torch.export are read by PyTorch itself: pip install 'xlac[torch]'.
+
+XL7306 A file that is no program of torch.export
+Files with the suffix .pt2 are those that torch.export.save writes.
+
+XL7307 An unknown option of torch.compile
+torch.compile(model, backend="xlac", options={…}) takes target, threads, precision and fallback.
+
 XL9001 A bug in xlac
 Please report it with the traceback.
 
@@ -378,4 +404,7 @@ XL9003 Formatting would change a file
 
 XL9101 LLVM refuses what xlac wrote
 Please report it.
+
+XL9102 No room for the weights
+LLVM made an object without the place that was left for the weights. Please report it.
 """)

@@ -13,6 +13,7 @@ READERS = {
     ".onnx": "xlac.frontends.onnx",
     ".mlir": "xlac.frontends.stablehlo",
     ".mlirbc": "xlac.frontends.stablehlo",
+    ".pt2": "xlac.frontends.torch",
 }
 """The module whose `load` reads files of a suffix; every other file is a spec."""
 
@@ -42,6 +43,10 @@ def load(
 def _reader(source: object) -> str:
     if isinstance(source, str | Path):
         return READERS.get(Path(source).suffix.lower(), "xlac.spec.load")
-    if type(source).__module__.partition(".")[0] == "onnx":  # a ModelProto, without importing onnx to ask
+    home = type(source).__module__  # told by name, without importing a library to ask
+    if home.partition(".")[0] == "onnx":
         return READERS[".onnx"]
-    raise TypeError(f"a model is a file, an xlac.Model or an onnx.ModelProto, not {type(source).__name__}")
+    if home.startswith("torch.export"):
+        return READERS[".pt2"]
+    known = "a file, an xlac.Model, an onnx.ModelProto or a program of torch.export"
+    raise TypeError(f"a model is {known}, not {type(source).__name__}")

@@ -1,0 +1,112 @@
+"""`torch.compile(model, backend="xlac")`: inference, training, sizes that change, and what falls back."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from xlac.torched.fallback import FallbackWarning
+
+OPTIONS = {"threads": 1, "fallback": False}
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+
+
+def mlp() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Linear(8, 3), torch.nn.LogSoftmax(-1))
+
+
+def test_inference_agrees_with_eager() -> None:
+    model, x = mlp(), torch.randn(5, 6)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, backend="xlac", options=OPTIONS)(x), model(x))
+
+
+def test_gradients_agree_with_eager_for_sizes_that_change() -> None:
+    model = mlp()
+    twin = copy.deepcopy(model)
+    compiled = torch.compile(model, backend="xlac", options=OPTIONS)
+    for batch in (5, 7, 2, 7):
+        x = torch.randn(batch, 6, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        compiled(x).square().sum().backward()
+        twin(y).square().sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_what_xlac_lacks_stays_with_pytorch_and_says_so() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.svdvals(x * 2) + 1
+
+    x = torch.randn(4, 4)
+    with pytest.warns(FallbackWarning, match=r"aten\._linalg_svd") as told:
+        torch.testing.assert_close(torch.compile(f, backend="xlac")(x), f(x))
+    assert "torch.linalg.svdvals(x * 2) + 1" in str(told[0].message)
+
+
+def test_without_fallback_it_is_an_error() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.svdvals(x)
+
+    with pytest.raises(Exception, match="XL7301"):
+        torch.compile(f, backend="xlac", options=OPTIONS)(torch.randn(3, 3))
+
+
+def test_unknown_options_are_refused() -> None:
+    with pytest.raises(Exception, match="XL7307") as wrong:
+        torch.compile(mlp(), backend="xlac", options={"thread": 2})(torch.randn(2, 6))
+    assert "threads" in str(wrong.value)
+
+
+def test_strides_are_those_of_eager() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        return y, y.transpose(0, 1) + 1
+
+    x = torch.randn(3, 4, 5).permute(2, 0, 1)
+    for ours, theirs in zip(torch.compile(f, backend="xlac", options=OPTIONS)(x), f(x), strict=True):
+        torch.testing.assert_close(ours, theirs)
+        assert ours.stride() == theirs.stride()
+
+
+def test_dropout_keeps_its_share_and_follows_the_seed() -> None:
+    layer = torch.nn.Dropout(0.3)
+    compiled = torch.compile(layer, backend="xlac", options=OPTIONS)
+    x = torch.ones(20_000)
+    compiled(x)
+    drawn = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(compiled(x))
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+    dropped = float((drawn[0] == 0).float().mean())
+    assert abs(dropped - 0.3) < 5 * (0.3 * 0.7 / len(x)) ** 0.5
+    torch.testing.assert_close(drawn[0][drawn[0] != 0], torch.full_like(drawn[0][drawn[0] != 0], 1 / 0.7))
+
+
+def test_mutations_reach_the_caller() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(y)
+        return x * 2
+
+    x, y = torch.randn(4), torch.randn(4)
+    twin = x.clone()
+    ours, theirs = torch.compile(f, backend="xlac", options=OPTIONS)(x, y), f(twin, y)
+    torch.testing.assert_close((ours, x), (theirs, twin))
+
+
+def test_a_graph_that_computes_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        x = torch.randn(3)
+        assert torch.compile(lambda v: (v, 1), backend="xlac")(x)[0] is x

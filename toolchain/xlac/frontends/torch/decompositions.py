@@ -1,0 +1,33 @@
+"""Which ATen operations PyTorch rewrites in simpler ones before the importer sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+
+from xlac.frontends.torch import families
+from xlac.frontends.torch.table import BUILDERS
+
+assert families
+
+
+@cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions for every operation that has no builder here: the core ones and all others."""
+    tables: tuple[Any, ...] = (decomposition_table, core_aten_decompositions())
+    return {op: way for table in tables for op, way in table.items() if str(op) not in BUILDERS}
+
+
+def export_decompositions() -> Any:
+    """The same for `ExportedProgram.run_decompositions`, which also takes operations that stand for several."""
+    table = torch.export.default_decompositions()
+    for op in [op for op in table if str(op) in BUILDERS]:
+        del table[op]
+    for op, way in decompositions().items():
+        if isinstance(op, torch._ops.OpOverload) and op not in table:
+            table[op] = way
+    return table

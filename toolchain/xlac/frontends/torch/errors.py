@@ -1,0 +1,60 @@
+"""What the importer cannot say in xlac's operations, and how it reports all of that at once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from xlac_sdk.source import Diagnostic, SourceError, Span
+
+FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in ')
+
+
+class NotExpressible(Exception):
+    """Raised by a builder: xlac has no way to say this. The message says what, for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A node of the graph that has no counterpart: its operation, why, and the Python line that asked for it."""
+
+    node: Any  # torch.fx.Node
+    operation: str
+    reason: str
+    known: bool  # whether the table has the operation, so that only this use of it is at fault
+
+    @property
+    def span(self) -> Span | None:
+        """The innermost line of the user's Python that is outside PyTorch."""
+        frames = [(f, int(n)) for f, n in FRAME.findall(self.node.meta.get("stack_trace") or "")]
+        own = [frame for frame in frames if "/torch/" not in frame[0]]
+        if not frames:
+            return None
+        file, line = (own or frames)[-1]
+        path = Path(file)
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace").splitlines()[line - 1]
+        except (OSError, IndexError):
+            text = ""
+        column = len(text) - len(text.lstrip()) + 1
+        return Span(path, line, column, max(1, len(text.strip())))
+
+    def diagnostic(self, names: list[str]) -> Diagnostic:
+        """The report of it; `names` are the operations that there are."""
+        if self.known:
+            return Diagnostic("XL7302", f"{self.operation} ('{self.node.name}'): {self.reason}", self.span)
+        base = self.operation.rpartition(".")[0]
+        near = [n for n in names if n.rpartition(".")[0] == base] or get_close_matches(self.operation, names, n=3)
+        hint = f"near it: {', '.join(near[:3])}" if near else ""
+        return Diagnostic("XL7301", f"{self.operation} ('{self.node.name}'): {self.reason}", self.span, hint)
+
+
+def refused(found: list[Unsupported], names: list[str]) -> SourceError:
+    """One error for all of them, the same operation at the same line once."""
+    told: dict[tuple[str, str, object], Diagnostic] = {}
+    for one in found:
+        told.setdefault((one.operation, one.reason, one.span), one.diagnostic(names))
+    return SourceError(*told.values())

@@ -1,0 +1,118 @@
+"""Programs of `torch.export` as models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from xlac.frontends.torch.decompositions import export_decompositions
+from xlac.frontends.torch.errors import refused
+from xlac.frontends.torch.importer import Importer, output_of
+from xlac.frontends.torch.sizes import Sizes
+from xlac.frontends.torch.table import BUILDERS
+from xlac.frontends.torch.tensors import array_of
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops import build
+from xlac_sdk.source import Diagnostic, Origin, SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A model, and what stands behind its inputs and outputs in the program it came from."""
+
+    model: Model
+    inputs: tuple[str, ...]  # the user's inputs that are tensors, in order
+    buffers: Mapping[str, str]  # a buffer (or input) that the program changes -> the output with its new value
+    outputs: tuple[str | int | float | bool | None, ...]  # the user's outputs: names of outputs, or plain values
+    seeded: bool  # whether there is an input `seed`
+
+
+def imported(program: ExportedProgram, name: str = "main", names: Mapping[str, str] | None = None) -> Exported:
+    """A program as a model. Raises SourceError that lists everything that xlac cannot say.
+
+    Parameters and buffers are weights on the memory of their tensors. A buffer that the program changes is an
+    input of its name, and an output `NAME.next`.
+    """
+    return _Import(program.run_decompositions(export_decompositions()), name, names).result()
+
+
+class _Import:
+    def __init__(self, program: ExportedProgram, name: str, names: Mapping[str, str] | None) -> None:
+        self.program, self.name = program, name
+        self.importer = Importer(program.graph_module, Sizes(names))
+        self.weights: dict[str, Array] = {}
+        self.inputs: list[Node] = []
+        self.asked: list[str] = []
+        self.taken: set[str] = set()
+
+    def result(self) -> Exported:
+        signature = self.program.graph_signature
+        changed = {s.target for s in signature.output_specs if s.kind is OutputKind.BUFFER_MUTATION}
+        places = {n.name: n for n in self.program.graph.nodes if n.op == "placeholder"}
+        given: dict[Any, Node | None] = {}
+        for spec in signature.input_specs:
+            given[places[spec.arg.name]] = self._input(spec, places[spec.arg.name], changed)
+        values = self.importer.run(given)
+        if self.importer.unsupported:
+            raise refused(self.importer.unsupported, sorted(BUILDERS))
+        outputs: dict[str, Node] = {}
+        buffers: dict[str, str] = {}
+        results: list[Any] = []
+        for spec, fx in zip(signature.output_specs, output_of(self.program.graph_module), strict=True):
+            value = values[fx] if isinstance(fx, torch.fx.Node) else fx
+            if not isinstance(value, Node):
+                results.append(value)
+                continue
+            if spec.kind is OutputKind.USER_OUTPUT:
+                results.append(self._named(outputs, f"output_{len(results)}", value))
+            else:
+                target = spec.target or ""
+                buffers[target] = self._named(outputs, f"{target}.next", value)
+        seed = self.importer.random.seed
+        graph = Graph(self.name, (*self.inputs, *([seed] if seed else [])), outputs)
+        if not outputs:
+            raise SourceError(Diagnostic("XL7303", f"{self.name} returns no tensor"))
+        model = Model(graph, self.weights, self.importer.sizes.symbols)
+        return Exported(model, tuple(self.asked), buffers, tuple(results), seed is not None)
+
+    def _named(self, outputs: dict[str, Node], name: str, value: Node) -> str:
+        outputs[name] = value
+        return name
+
+    def _input(self, spec: Any, place: Any, changed: set[str | None]) -> Node | None:
+        if spec.kind is InputKind.USER_INPUT:
+            meta = place.meta.get("val")
+            if not isinstance(meta, torch.Tensor):
+                return None
+            type = self.importer.type_of(meta)
+            self.asked.append(place.name)
+            return self._param(place.name, type)
+        tensor = self._tensor(spec)
+        type = self.importer.type_of(tensor)
+        if spec.target in changed:
+            return self._param(spec.target, type)
+        if spec.target not in self.weights:
+            self.weights[spec.target] = array_of(tensor)
+        return build.param(spec.target, type.dtype, type.shape, "weight", Origin(spec.target))
+
+    def _param(self, name: str, type: Type) -> Node:
+        node = build.param(name, type.dtype, type.shape, origin=Origin(name))
+        self.inputs.append(node)
+        return node
+
+    def _tensor(self, spec: Any) -> torch.Tensor:
+        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in self.program.state_dict:
+            found = self.program.state_dict[spec.target]
+        else:
+            found = self.program.constants.get(spec.target)
+        if not isinstance(found, torch.Tensor):
+            raise SourceError(Diagnostic("XL7304", f"input '{spec.arg.name}' of the program is a {spec.kind.name.lower()}"))
+        return found

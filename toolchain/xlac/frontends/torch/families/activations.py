@@ -1,0 +1,131 @@
+"""Activation functions. Halves are computed in f32 and rounded once."""
+
+from __future__ import annotations
+
+import math
+
+from xlac.frontends.torch.families.pointwise import computed, rounded
+from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+
+def _same(name: str, mnemonic: str) -> None:
+    @aten(name)
+    def builder(call: Call, x: Node) -> Node:
+        return build.apply1(mnemonic, x)
+
+
+for _name, _mnemonic in {"silu": "silu", "mish": "mish", "hardswish": "hardswish", "hardsigmoid": "hardsigmoid"}.items():
+    _same(_name, _mnemonic)
+
+
+@aten("relu")
+def relu(call: Call, x: Node) -> Node:
+    return build.maximum(x, build.constant(0, x.type.dtype))
+
+
+@aten("gelu")
+def gelu(call: Call, x: Node, approximate: str = "none") -> Node:
+    return build.apply1("gelu", x, approximate=approximate)
+
+
+@aten("elu")
+def elu(call: Call, x: Node, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Node:
+    (a,) = computed(call, x)
+    below = build.mul(build.apply1("expm1", build.mul(a, float(input_scale))), float(alpha) * float(scale))
+    return rounded(call, build.select(build.compare(a, "gt", 0.0), build.mul(a, float(scale)), below))
+
+
+@aten("leaky_relu")
+def leaky_relu(call: Call, x: Node, negative_slope: float = 0.01) -> Node:
+    (a,) = computed(call, x)
+    return rounded(call, build.select(build.compare(a, "gt", 0.0), a, build.mul(a, float(negative_slope))))
+
+
+@aten("hardtanh")
+def hardtanh(call: Call, x: Node, min_val: Scalar = -1, max_val: Scalar = 1) -> Node:
+    low, high = (call.filled(v) for v in (min_val, max_val))
+    return build.minimum(build.maximum(x, low), high)
+
+
+@aten("softplus")
+def softplus(call: Call, x: Node, beta: float = 1, threshold: float = 20) -> Node:
+    (a,) = computed(call, x)
+    steep = build.mul(a, float(beta))
+    found = build.div(build.apply1("log1p", build.exp(steep)), float(beta))
+    return rounded(call, build.select(build.compare(steep, "gt", float(threshold)), a, found))
+
+
+@aten("_prelu_kernel")
+def prelu(call: Call, x: Node, weight: Node) -> Node:
+    a, w = computed(call, x, weight)
+    return rounded(call, build.select(build.compare(a, "gt", 0.0), a, build.mul(a, w)))
+
+
+@aten("gelu_backward")
+def gelu_backward(call: Call, grad: Node, x: Node, approximate: str = "none") -> Node:
+    g, a = computed(call, grad, x)
+    if approximate == "tanh":
+        inner = build.mul(build.add(a, build.mul(build.mul(a, build.mul(a, a)), 0.044715)), math.sqrt(2 / math.pi))
+        t = build.apply1("tanh", inner)
+        slope = build.mul(build.add(build.mul(build.mul(a, a), 3 * 0.044715), 1.0), math.sqrt(2 / math.pi))
+        bend = build.mul(build.mul(build.mul(a, 0.5), build.sub(1.0, build.mul(t, t))), slope)
+        return rounded(call, build.mul(g, build.add(build.mul(build.add(t, 1.0), 0.5), bend)))
+    below = build.mul(build.add(build.apply1("erf", build.mul(a, math.sqrt(0.5))), 1.0), 0.5)
+    density = build.mul(build.exp(build.mul(build.mul(a, a), -0.5)), 1 / math.sqrt(2 * math.pi))
+    return rounded(call, build.mul(g, build.add(below, build.mul(a, density))))
+
+
+@aten("sigmoid_backward")
+def sigmoid_backward(call: Call, grad: Node, y: Node) -> Node:
+    g, b = computed(call, grad, y)
+    return rounded(call, build.mul(build.mul(g, build.sub(1.0, b)), b))
+
+
+@aten("tanh_backward")
+def tanh_backward(call: Call, grad: Node, y: Node) -> Node:
+    g, b = computed(call, grad, y)
+    return rounded(call, build.mul(g, build.sub(1.0, build.mul(b, b))))
+
+
+@aten("threshold_backward")
+def threshold_backward(call: Call, grad: Node, x: Node, threshold: Scalar) -> Node:
+    g = call.filled(grad)
+    return build.select(build.compare(call.filled(x), "le", call.filled(threshold)), build.like(0, g), g)
+
+
+@aten("_softmax")
+def softmax(call: Call, x: Node, dim: int, half_to_float: bool = False) -> Node:
+    return _along(call, "softmax", x, dim)
+
+
+@aten("_log_softmax")
+def log_softmax(call: Call, x: Node, dim: int, half_to_float: bool = False) -> Node:
+    return _along(call, "log_softmax", x, dim)
+
+
+def _along(call: Call, mnemonic: str, x: Node, dim: int) -> Node:
+    wide = build.cast(x, call.dtype)
+    if not wide.shape:
+        return build.reshape(build.apply1(mnemonic, build.reshape(wide, (1,)), axis=0), ())
+    return build.apply1(mnemonic, wide, axis=dim)
+
+
+@aten("_softmax_backward_data")
+def softmax_backward(call: Call, grad: Node, y: Node, dim: int, input_dtype: DType) -> Node:
+    g, b = (build.compute(v) for v in (grad, y))
+    total = build.mul(g, b)
+    if y.shape:
+        total = build.sub(total, build.mul(b, build.reduce(total, "add", dim, True)))
+    else:
+        total = build.sub(total, build.mul(b, total))
+    return build.cast(total, input_dtype)
+
+
+@aten("_log_softmax_backward_data")
+def log_softmax_backward(call: Call, grad: Node, y: Node, dim: int, input_dtype: DType) -> Node:
+    g, b = (build.compute(v) for v in (grad, y))
+    total = build.reduce(g, "add", dim, True) if y.shape else g
+    return build.cast(build.sub(g, build.mul(build.exp(b), total)), input_dtype)

@@ -1,0 +1,155 @@
+"""Tensors made from nothing, and random ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.ir.dims import Dim, Sym
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+
+@aten("full", "full_like", "new_full", "fill.Scalar", "fill.Tensor")
+def full(call: Call, like: Any, *values: Any, **named: Any) -> Node:
+    """The last of what is given in order is the value."""
+    return call.filled(values[-1])
+
+
+@aten("scalar_tensor")
+def scalar_tensor(call: Call, value: Scalar, **_: Any) -> Node:
+    return call.node(value, call.dtype)
+
+
+@aten("zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted")
+def zeros(call: Call, *_: Any, **__: Any) -> Node:
+    """What PyTorch leaves undefined is 0."""
+    return call.filled(0)
+
+
+@aten("ones", "ones_like", "new_ones")
+def ones(call: Call, *_: Any, **__: Any) -> Node:
+    return call.filled(1)
+
+
+@aten("arange.start_step")
+def arange(call: Call, start: Scalar, end: Scalar, step: Scalar = 1, **_: Any) -> Node:
+    return _counted(call, start, step)
+
+
+@aten("arange")
+def arange_stop(call: Call, end: Scalar, **_: Any) -> Node:
+    return _counted(call, 0, 1)
+
+
+@aten("arange.start")
+def arange_start(call: Call, start: Scalar, end: Scalar, **_: Any) -> Node:
+    return _counted(call, start, 1)
+
+
+@aten("prims::iota")
+def iota(call: Call, length: Dim, start: Scalar = 0, step: Scalar = 1, **_: Any) -> Node:
+    return _counted(call, start, step)
+
+
+def _counted(call: Call, start: Scalar, step: Scalar) -> Node:
+    """start + i * step; floats are computed in f64 (halves and f32 then round once), as PyTorch does."""
+    wide = DType.F64 if call.dtype.is_float else DType.I64
+    found = build.iota(call.shape, 0, wide)
+    if isinstance(step, Sym) or step != 1:
+        found = build.mul(found, call.node(step, wide))
+    if isinstance(start, Sym) or start != 0:
+        found = build.add(found, call.node(start, wide))
+    return build.cast(found, call.dtype)
+
+
+@aten("eye", "eye.m")
+def eye(call: Call, *_: Any, **__: Any) -> Node:
+    return build.cast(build.compare(build.iota(call.shape, 0), "eq", build.iota(call.shape, 1)), call.dtype)
+
+
+@aten("tril")
+def tril(call: Call, x: Node, diagonal: int = 0) -> Node:
+    return build.apply1("tril", x, k=diagonal)
+
+
+@aten("triu")
+def triu(call: Call, x: Node, diagonal: int = 0) -> Node:
+    return build.apply1("triu", x, k=diagonal)
+
+
+@aten("rand", "rand_like")
+def rand(call: Call, *_: Any, **__: Any) -> Node:
+    return call.random.uniform(call.shape, call.dtype)
+
+
+@aten("randn", "randn_like")
+def randn(call: Call, *_: Any, **__: Any) -> Node:
+    return call.random.normal(call.shape, call.dtype)
+
+
+@aten("randint")
+def randint(call: Call, high: Scalar, size: Any, **_: Any) -> Node:
+    return _integers(call, 0, high)
+
+
+@aten("randint.low")
+def randint_low(call: Call, low: Scalar, high: Scalar, size: Any, **_: Any) -> Node:
+    return _integers(call, low, high)
+
+
+@aten("randint_like")
+def randint_like(call: Call, like: Node, high: Scalar, **_: Any) -> Node:
+    return _integers(call, 0, high)
+
+
+@aten("randint_like.low_dtype")
+def randint_like_low(call: Call, like: Node, low: Scalar, high: Scalar, **_: Any) -> Node:
+    return _integers(call, low, high)
+
+
+def _integers(call: Call, low: Scalar, high: Scalar) -> Node:
+    bits = call.random.bits(call.shape, DType.U64)
+    start = call.node(low, DType.I64)
+    reach = build.cast(build.sub(call.node(high, DType.I64), start), DType.U64)
+    drawn = build.cast(build.apply1("rem", bits, reach), DType.I64)
+    return build.cast(build.add(drawn, start), call.dtype)
+
+
+@aten("randperm")
+def randperm(call: Call, n: Dim, **_: Any) -> Node:
+    """Counts in the order of random keys of 64 bits."""
+    keys = call.random.bits(call.shape, DType.U64)
+    return build.cast(build.sort([keys, build.iota(call.shape, 0)], 0)[1], call.dtype)
+
+
+@aten("bernoulli")
+def bernoulli(call: Call, x: Node, generator: Any = None) -> Node:
+    return _drawn(call, x)
+
+
+@aten("bernoulli.p")
+def bernoulli_p(call: Call, x: Node, p: float = 0.5, generator: Any = None) -> Node:
+    return _drawn(call, p)
+
+
+def _drawn(call: Call, p: Scalar) -> Node:
+    chance = call.filled(p, DType.F64 if call.dtype is DType.F64 else DType.F32)
+    return build.cast(build.compare(call.random.uniform(call.shape, chance.type.dtype), "lt", chance), call.dtype)
+
+
+@aten("native_dropout")
+def dropout(call: Call, x: Node, p: float, train: bool | None = True) -> tuple[Node, Node]:
+    """Elements kept with probability 1 - p and scaled by 1 / (1 - p), and the mask of what is kept."""
+    if train is False or p == 0:
+        return x, build.full(True, x.shape, DType.BOOL)
+    kept = build.compare(call.random.uniform(x.shape, DType.F32), "ge", float(p))
+    wide = build.mul(build.compute(x), 1 / (1 - p) if p < 1 else 0.0)
+    return build.cast(build.select(kept, wide, build.like(0, wide)), x.type.dtype), kept
+
+
+@aten("_local_scalar_dense")
+def item(call: Call, x: Node) -> Node:
+    raise NotExpressible("a Python number made of a tensor's value")

@@ -1,0 +1,295 @@
+"""Arithmetic, comparisons and logic, element by element. Operands broadcast and promote as in PyTorch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+UNARY = {
+    "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh",
+    "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp", "exp2": "exp2", "expm1": "expm1",
+    "floor": "floor", "log": "log", "log1p": "log1p", "log2": "log2", "neg": "neg", "reciprocal": "reciprocal",
+    "round": "round", "rsqrt": "rsqrt", "sigmoid": "sigmoid", "sign": "sign", "sgn": "sign", "sin": "sin", "sinh": "sinh",
+    "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+}  # fmt: skip
+WHOLE = {"ceil", "floor", "round", "trunc"}  # integers are rounded already
+BINARY = {
+    "maximum": "max", "minimum": "min", "atan2": "atan2", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
+    "remainder": "mod", "fmod": "rem", "floor_divide": "floor_divide",
+}  # fmt: skip
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+TESTS = {"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"}
+LOGIC = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
+
+
+def operands(call: Call, *values: Scalar) -> tuple[Node, ...]:
+    """Operands in the element type of the result, spread over its shape."""
+    return tuple(call.filled(v) for v in values)
+
+
+def computed(call: Call, *values: Scalar) -> tuple[Node, ...]:
+    """`operands` in the type in which formulas are computed: halves as f32, to be rounded once."""
+    return tuple(build.compute(x) for x in operands(call, *values))
+
+
+def rounded(call: Call, x: Node) -> Node:
+    return build.cast(x, call.dtype)
+
+
+def _unary(name: str, mnemonic: str) -> None:
+    @aten(name)
+    def builder(call: Call, x: Node) -> Node:
+        if name in WHOLE and not x.type.dtype.is_float:
+            return x
+        if name in ("sign", "sgn") and x.type.dtype is DType.BOOL:
+            return x
+        return build.apply1(mnemonic, call.node(x, call.dtype))
+
+
+def _binary(name: str, mnemonic: str) -> None:
+    forms = {"bitwise_and": ".Tensor", "bitwise_or": ".Tensor", "bitwise_xor": ".Tensor", "remainder": ".Tensor", "fmod": ".Tensor"}
+    more = [f"{name}.Scalar", f"{name}.Scalar_Tensor"] if name in ("bitwise_and", "bitwise_or", "bitwise_xor", "remainder") else []
+    more += ["fmod.Scalar"] if name == "fmod" else ["floor_divide.Scalar"] if name == "floor_divide" else []
+
+    @aten(name + forms.get(name, ""), *more)
+    def builder(call: Call, x: Scalar, y: Scalar) -> Node:
+        return build.apply1(mnemonic, *operands(call, x, y))
+
+
+def _comparison(name: str) -> None:
+    @aten(f"{name}.Tensor", f"{name}.Scalar")
+    def builder(call: Call, x: Scalar, y: Scalar) -> Node:
+        dtype = call.promoted(x, y)
+        return build.compare(call.filled(x, dtype), name, call.filled(y, dtype))
+
+
+def _test(name: str, mnemonic: str) -> None:
+    @aten(name)
+    def builder(call: Call, x: Node) -> Node:
+        if not x.type.dtype.is_float:
+            return build.full(name == "isfinite", x.shape, DType.BOOL)
+        return build.apply1(mnemonic, x)
+
+
+def _logic(name: str, mnemonic: str) -> None:
+    @aten(name)
+    def builder(call: Call, x: Node, y: Node) -> Node:
+        return build.apply1(mnemonic, call.filled(x, DType.BOOL), call.filled(y, DType.BOOL))
+
+
+for _name, _mnemonic in UNARY.items():
+    _unary(_name, _mnemonic)
+for _name, _mnemonic in BINARY.items():
+    _binary(_name, _mnemonic)
+for _name in COMPARISONS:
+    _comparison(_name)
+for _name, _mnemonic in TESTS.items():
+    _test(_name, _mnemonic)
+for _name, _mnemonic in LOGIC.items():
+    _logic(_name, _mnemonic)
+
+
+@aten("add.Tensor", "add.Scalar")
+def add(call: Call, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
+    a, b = computed(call, x, y)
+    if call.dtype is DType.BOOL:
+        return build.apply1("or", a, b)
+    return rounded(call, build.add(a, _times(call, b, alpha)))
+
+
+@aten("sub.Tensor", "sub.Scalar")
+def sub(call: Call, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
+    a, b = computed(call, x, y)
+    return rounded(call, build.sub(a, _times(call, b, alpha)))
+
+
+@aten("rsub.Tensor", "rsub.Scalar")
+def rsub(call: Call, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
+    return sub(call, y, x, alpha)
+
+
+def _times(call: Call, x: Node, factor: Scalar) -> Node:
+    return x if isinstance(factor, int | float) and factor == 1 else build.mul(x, call.node(factor, x.type.dtype))
+
+
+@aten("mul.Tensor", "mul.Scalar")
+def mul(call: Call, x: Scalar, y: Scalar) -> Node:
+    return build.apply1("and" if call.dtype is DType.BOOL else "mul", *operands(call, x, y))
+
+
+@aten("div.Tensor", "div.Scalar")
+def div(call: Call, x: Scalar, y: Scalar) -> Node:
+    return build.div(*operands(call, x, y))
+
+
+@aten("div.Tensor_mode", "div.Scalar_mode")
+def div_mode(call: Call, x: Scalar, y: Scalar, rounding_mode: str | None = None) -> Node:
+    a, b = computed(call, x, y)
+    if rounding_mode == "floor":
+        return rounded(call, build.apply1("floor_divide", a, b))
+    found = build.div(a, b)
+    return rounded(call, build.apply1("trunc", found) if rounding_mode and call.dtype.is_float else found)
+
+
+@aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
+def power(call: Call, x: Scalar, y: Scalar) -> Node:
+    if isinstance(y, int | float) and call.dtype.is_float:
+        (base,) = computed(call, x)
+        simple = _simple_power(base, float(y))
+        if simple is not None:
+            return rounded(call, simple)
+    return build.apply1("pow", *operands(call, x, y))
+
+
+def _simple_power(x: Node, exponent: float) -> Node | None:
+    """The powers that PyTorch computes otherwise than by `pow`."""
+    square = build.mul(x, x)
+    match exponent:
+        case 0.5:
+            return build.sqrt(x)
+        case 1.0:
+            return x
+        case 2.0:
+            return square
+        case 3.0:
+            return build.mul(square, x)
+        case -0.5:
+            return build.apply1("rsqrt", x)
+        case -1.0:
+            return build.apply1("reciprocal", x)
+        case -2.0:
+            return build.apply1("reciprocal", square)
+    return None
+
+
+@aten("fmax")
+def fmax(call: Call, x: Node, y: Node) -> Node:
+    return _unless_nan(call, "max", x, y)
+
+
+@aten("fmin")
+def fmin(call: Call, x: Node, y: Node) -> Node:
+    return _unless_nan(call, "min", x, y)
+
+
+def _unless_nan(call: Call, mnemonic: str, x: Node, y: Node) -> Node:
+    a, b = operands(call, x, y)
+    found = build.apply1(mnemonic, a, b)
+    if not call.dtype.is_float:
+        return found
+    return build.select(build.apply1("isnan", a), b, build.select(build.apply1("isnan", b), a, found))
+
+
+@aten("bitwise_not")
+def bitwise_not(call: Call, x: Node) -> Node:
+    return build.apply1("not", x)
+
+
+@aten("logical_not")
+def logical_not(call: Call, x: Node) -> Node:
+    return build.apply1("not", build.cast(x, DType.BOOL))
+
+
+@aten("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar", "__lshift__.Tensor")
+def shift_left(call: Call, x: Scalar, y: Scalar) -> Node:
+    return build.apply1("shl", *operands(call, x, y))
+
+
+@aten("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__.Scalar", "__rshift__.Tensor")
+def shift_right(call: Call, x: Scalar, y: Scalar) -> Node:
+    return build.apply1("shr", *operands(call, x, y))
+
+
+@aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
+def where(call: Call, condition: Node, x: Scalar, y: Scalar) -> Node:
+    return build.select(call.filled(condition, DType.BOOL), *operands(call, x, y))
+
+
+@aten("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(call: Call, x: Node, mask: Node, value: Scalar) -> Node:
+    return where(call, mask, value, x)
+
+
+@aten("clamp", "clamp.Tensor")
+def clamp(call: Call, x: Node, min: Scalar | None = None, max: Scalar | None = None) -> Node:
+    (found,) = operands(call, x)
+    if min is not None:
+        found = build.maximum(found, call.filled(min))
+    return found if max is None else build.minimum(found, call.filled(max))
+
+
+@aten("clamp_min", "clamp_min.Tensor")
+def clamp_min(call: Call, x: Node, min: Scalar) -> Node:
+    return clamp(call, x, min)
+
+
+@aten("clamp_max", "clamp_max.Tensor")
+def clamp_max(call: Call, x: Node, max: Scalar) -> Node:
+    return clamp(call, x, None, max)
+
+
+@aten("log10")
+def log10(call: Call, x: Node) -> Node:
+    (a,) = computed(call, x)
+    return rounded(call, build.div(build.log(a), math.log(10)))
+
+
+@aten("signbit")
+def signbit(call: Call, x: Node) -> Node:
+    dtype = x.type.dtype
+    if not dtype.is_signed:
+        return build.full(False, x.shape, DType.BOOL)
+    bits = build.apply1("bitcast", x, dtype=DType(f"i{dtype.bits}")) if dtype.is_float else x
+    return build.compare(bits, "lt", 0)
+
+
+@aten("copysign.Tensor", "copysign.Scalar")
+def copysign(call: Call, x: Node, y: Scalar) -> Node:
+    a, b = operands(call, x, y)
+    size = build.apply1("abs", a)
+    return build.select(signbit(call, b), build.apply1("neg", size), size)
+
+
+@aten("lerp.Tensor", "lerp.Scalar")
+def lerp(call: Call, x: Node, y: Node, weight: Scalar) -> Node:
+    a, b, w = computed(call, x, y, weight)
+    near = build.add(a, build.mul(w, build.sub(b, a)))
+    far = build.sub(b, build.mul(build.sub(b, a), build.sub(1.0, w)))
+    return rounded(call, build.select(build.compare(build.apply1("abs", w), "lt", 0.5), near, far))
+
+
+@aten("addcmul")
+def addcmul(call: Call, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
+    a, b, c = computed(call, x, y, z)
+    return rounded(call, build.add(a, build.mul(_times(call, b, value), c)))
+
+
+@aten("addcdiv")
+def addcdiv(call: Call, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
+    a, b, c = computed(call, x, y, z)
+    return rounded(call, build.add(a, build.mul(build.div(b, c), call.node(value, a.type.dtype))))
+
+
+@aten("_to_copy", "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "prims::convert_element_type")
+def converted(call: Call, x: Node, *_: Any, **__: Any) -> Node:
+    return build.cast(x, call.dtype)
+
+
+@aten("copy")
+def copy(call: Call, x: Node, source: Node, non_blocking: bool = False) -> Node:
+    return call.filled(source)
+
+
+@aten("view_copy.dtype", "view.dtype")
+def reinterpreted(call: Call, x: Node, dtype: DType) -> Node:
+    if dtype.bits == x.type.dtype.bits:
+        return build.apply1("bitcast", x, dtype=dtype)
+    if dtype.bits < x.type.dtype.bits:
+        return build.reshape(build.apply1("bitcast", x, dtype=dtype), call.shape)
+    times = dtype.bits // x.type.dtype.bits
+    return build.apply1("bitcast", build.reshape(x, (*call.shape, times)), dtype=dtype)

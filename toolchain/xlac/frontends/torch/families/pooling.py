@@ -1,0 +1,168 @@
+"""Pooling, with the positions of maxima, and the gradients of both kinds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.table import Call, aten
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.reduction import Window
+from xlac_sdk.dtypes import DType
+
+Ints = tuple[int, ...]
+
+
+class Pool:
+    """A window over the last `rank` axes of (batch, channels, …)."""
+
+    def __init__(
+        self, x: Type, rank: int, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], result: Ints
+    ) -> None:
+        self.rank = rank
+        self.kernel = _each(kernel, rank)
+        self.stride = _each(stride, rank) if stride else self.kernel
+        self.padding, self.dilation = _each(padding, rank), _each(dilation, rank)
+        self.result = result
+        self.extents = tuple(size for size in x.shape[-rank:] if isinstance(size, int))
+        if len(self.extents) != rank:
+            raise NotExpressible(f"a window over axes of unknown size: {x}")
+
+    @property
+    def after(self) -> Ints:
+        """The padding after each axis: as much as the windows of the result need."""
+        return tuple(
+            (n - 1) * s + (k - 1) * d + 1 - size - p
+            for n, s, k, d, size, p in zip(self.result, self.stride, self.kernel, self.dilation, self.extents, self.padding, strict=True)
+        )
+
+    def window(self, combine: str, body: object = None) -> Window:
+        outer = (0, 0)
+        ones = (1,) * (self.rank + 2)
+        return Window(
+            combine, body, (1, 1, *self.kernel), (1, 1, *self.stride), (*outer, *self.padding), (*outer, *self.after), ones,
+            (1, 1, *self.dilation),
+        )  # type: ignore[arg-type]  # fmt: skip
+
+
+def _each(values: Sequence[int], rank: int) -> Ints:
+    return tuple(values) * rank if len(values) == 1 else tuple(values)
+
+
+def batched(x: Node, rank: int) -> Node:
+    return x if x.type.rank == rank + 2 else build.reshape(x, (1, *x.shape))
+
+
+def _known(shape: Sequence[object]) -> Ints:
+    if not all(isinstance(size, int) for size in shape):
+        raise NotExpressible("a window over axes of unknown size")
+    return tuple(int(str(size)) for size in shape)
+
+
+# ---- the largest ---------------------------------------------------------------------------------
+
+
+def _max_pool(rank: int) -> None:
+    @aten(f"max_pool{rank}d_with_indices")
+    def builder(
+        call: Call, x: Node, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
+        dilation: Sequence[int] = (1,), ceil_mode: bool = False,
+    ) -> tuple[Node, Node]:  # fmt: skip
+        pool = Pool(x.type, rank, kernel_size, stride, padding, dilation, _known(call.shape[-rank:]))
+        wide = batched(x, rank)
+        values = Node.of(pool.window("max"), wide)
+        return build.reshape(values, call.shape), build.reshape(_positions(pool, wide), call.shape)
+
+    @aten(f"max_pool{rank}d_with_indices_backward")
+    def backward(
+        call: Call, grad: Node, x: Node, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+        dilation: Sequence[int], ceil_mode: bool, indices: Node,
+    ) -> Node:  # fmt: skip
+        """Each gradient is added where its maximum was found."""
+        outer = x.shape[:-rank]
+        size, count = math.prod(_known(x.shape[-rank:])), math.prod(_known(grad.shape[-rank:]))
+        wide = build.compute(grad)
+        updates, places = (build.reshape(v, (*outer, count)) for v in (wide, indices))
+        zero = build.full(0, (*outer, size), wide.type.dtype)
+        total = build.apply1("scatter_elements", zero, places, updates, axis=len(outer), combine="add")
+        return build.cast(build.reshape(total, x.shape), call.dtype)
+
+
+def _positions(pool: Pool, x: Node) -> Node:
+    """Where in its plane, counted row-major, each maximum lies: the first of equals, or the last NaN."""
+    plane = math.prod(pool.extents)
+    places = build.reshape(build.iota((plane,), 0, DType.I64), pool.extents)
+    spread = build.broadcast_to(places, x.shape)
+    dtype = x.type.dtype
+
+    def later(old: Node, at: Node, new: Node, here: Node) -> tuple[Node, Node]:
+        wins = build.apply1("or", build.compare(new, "gt", old), build.compare(at, "lt", 0))
+        same = build.apply1("and", build.compare(new, "eq", old), build.compare(here, "lt", at))
+        same = build.apply1("and", same, build.compare(here, "ge", 0))
+        wins = build.apply1("or", wins, same)
+        if dtype.is_float:
+            wins = build.apply1("or", wins, build.apply1("isnan", new))
+        return build.select(wins, new, old), build.select(wins, here, at)
+
+    scalar, number = Type(dtype, ()), Type(DType.I64, ())
+    body = build.graph("later", (scalar, number, scalar, number), later)
+    start = -np.inf if dtype.is_float else np.iinfo(dtype.numpy).min
+    op = pool.window("body", body)
+    return build.results(Node.of(op, x, spread, build.constant(start, dtype), build.constant(-1, DType.I64)))[1]
+
+
+# ---- the mean ------------------------------------------------------------------------------------
+
+
+def _avg_pool(rank: int) -> None:
+    @aten(f"avg_pool{rank}d")
+    def builder(
+        call: Call, x: Node, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
+        ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> Node:  # fmt: skip
+        pool = Pool(x.type, rank, kernel_size, stride, padding, (1,), _known(call.shape[-rank:]))
+        total = Node.of(pool.window("add"), build.compute(batched(x, rank)))
+        counts = build.constant(_counts(pool, count_include_pad, divisor_override), total.type.dtype)
+        return build.cast(build.reshape(build.div(total, counts), call.shape), call.dtype)
+
+    if rank == 1:
+        return
+
+    @aten(f"avg_pool{rank}d_backward")
+    def backward(
+        call: Call, grad: Node, x: Node, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int], ceil_mode: bool,
+        count_include_pad: bool, divisor_override: int | None,
+    ) -> Node:  # fmt: skip
+        """Each gradient is shared out over its window: a window over the gradients, spread by the stride."""
+        pool = Pool(x.type, rank, kernel_size, stride, padding, (1,), _known(grad.shape[-rank:]))
+        wide = build.compute(batched(grad, rank))
+        counts = build.constant(_counts(pool, count_include_pad, divisor_override), wide.type.dtype)
+        low, high = [0, 0], [0, 0]
+        for size, n, s, k, p in zip(pool.extents, pool.result, pool.stride, pool.kernel, pool.padding, strict=True):
+            low.append(k - 1 - p)
+            high.append(size + k - 1 - (k - 1 - p) - ((n - 1) * s + 1))
+        ones = (1,) * (rank + 2)
+        op = Window("add", None, (1, 1, *pool.kernel), ones, tuple(low), tuple(high), (1, 1, *pool.stride), ones)
+        return build.cast(build.reshape(Node.of(op, build.div(wide, counts)), x.shape), call.dtype)
+
+
+def _counts(pool: Pool, padded: bool, override: int | None) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """What each sum is divided by: the elements under the window that are inside x or, if asked, its padding."""
+    found = np.ones((), np.float64)
+    for size, n, s, k, p in zip(pool.extents, pool.result, pool.stride, pool.kernel, pool.padding, strict=True):
+        start = np.arange(n) * s - p
+        stop = np.minimum(start + k, size + p)
+        along = stop - start if padded else np.minimum(stop, size) - np.maximum(start, 0)
+        found = found[..., None] * along
+    return found if override is None else np.full_like(found, override)
+
+
+for _rank in (2, 3):
+    _max_pool(_rank)
+for _rank in (1, 2, 3):
+    _avg_pool(_rank)

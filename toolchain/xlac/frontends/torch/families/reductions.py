@@ -1,0 +1,184 @@
+"""Reductions and running combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.frontends.torch.table import Call, aten
+from xlac.ir.dims import volume
+from xlac.ir.graph import Node
+from xlac.ir.op import normal_axis
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+Dims = Sequence[int] | int | None
+
+
+def axes_of(x: Node, dim: Dims) -> tuple[int, ...]:
+    """Axes as PyTorch means them: none or an empty list is all of them; a scalar has an axis 0 that is not there."""
+    if dim is None or (not isinstance(dim, int) and not dim):
+        return tuple(range(x.type.rank))
+    many = (dim,) if isinstance(dim, int) else tuple(dim)
+    return tuple(sorted(normal_axis(d, x.type.rank) for d in many)) if x.shape else ()
+
+
+def reduced(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
+    axes = axes_of(x, dim)
+    return build.reduce(x, combine, axes, keepdim) if axes else x
+
+
+@aten("sum.dim_IntList")
+def sum_dim(call: Call, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None) -> Node:
+    return reduced(build.cast(x, call.dtype), "add", dim, keepdim)
+
+
+@aten("sum")
+def sum_all(call: Call, x: Node, dtype: DType | None = None) -> Node:
+    return sum_dim(call, x, None)
+
+
+@aten("mean.dim")
+def mean_dim(call: Call, x: Node, dim: Dims, keepdim: bool = False, dtype: DType | None = None) -> Node:
+    axes = axes_of(x, dim)
+    wide = build.cast(x, call.dtype)
+    return build.apply1("mean", wide, axis=axes, keepdims=keepdim) if axes else wide
+
+
+@aten("mean")
+def mean_all(call: Call, x: Node, dtype: DType | None = None) -> Node:
+    return mean_dim(call, x, None)
+
+
+@aten("prod")
+def prod_all(call: Call, x: Node, dtype: DType | None = None) -> Node:
+    return reduced(build.cast(x, call.dtype), "mul", None)
+
+
+@aten("prod.dim_int")
+def prod_dim(call: Call, x: Node, dim: int, keepdim: bool = False, dtype: DType | None = None) -> Node:
+    return reduced(build.cast(x, call.dtype), "mul", dim, keepdim)
+
+
+def extreme(x: Node, combine: str, dim: Dims, keepdim: bool = False) -> Node:
+    """The largest or smallest element; of bools it is `or` or `and`."""
+    if x.type.dtype is DType.BOOL:
+        combine = "or" if combine == "max" else "and"
+    return reduced(x, combine, dim, keepdim)
+
+
+@aten("amax")
+def amax(call: Call, x: Node, dim: Dims = (), keepdim: bool = False) -> Node:
+    return extreme(x, "max", dim, keepdim)
+
+
+@aten("amin")
+def amin(call: Call, x: Node, dim: Dims = (), keepdim: bool = False) -> Node:
+    return extreme(x, "min", dim, keepdim)
+
+
+@aten("max")
+def max_all(call: Call, x: Node) -> Node:
+    return extreme(x, "max", None)
+
+
+@aten("min")
+def min_all(call: Call, x: Node) -> Node:
+    return extreme(x, "min", None)
+
+
+@aten("max.dim")
+def max_dim(call: Call, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, Node]:
+    return extreme(x, "max", dim, keepdim), position(x, "argmax", dim, keepdim)
+
+
+@aten("min.dim")
+def min_dim(call: Call, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, Node]:
+    return extreme(x, "min", dim, keepdim), position(x, "argmin", dim, keepdim)
+
+
+def position(x: Node, mnemonic: str, dim: int | None, keepdim: bool) -> Node:
+    if not x.shape:
+        return build.constant(0, DType.I64)
+    wide = build.cast(x, DType.U8) if x.type.dtype is DType.BOOL else x
+    return build.apply1(mnemonic, wide, axis=dim, keepdims=keepdim)
+
+
+@aten("argmax")
+def argmax(call: Call, x: Node, dim: int | None = None, keepdim: bool = False) -> Node:
+    return position(x, "argmax", dim, keepdim)
+
+
+@aten("argmin")
+def argmin(call: Call, x: Node, dim: int | None = None, keepdim: bool = False) -> Node:
+    return position(x, "argmin", dim, keepdim)
+
+
+@aten("any", "any.dim", "any.dims")
+def any_(call: Call, x: Node, dim: Dims = None, keepdim: bool = False) -> Node:
+    return _truth(call, x, "or", dim, keepdim)
+
+
+@aten("all", "all.dim", "all.dims")
+def all_(call: Call, x: Node, dim: Dims = None, keepdim: bool = False) -> Node:
+    return _truth(call, x, "and", dim, keepdim)
+
+
+def _truth(call: Call, x: Node, combine: str, dim: Dims, keepdim: bool) -> Node:
+    test = build.cast(x, DType.BOOL)
+    none = dim is not None and not isinstance(dim, int) and not dim  # an empty list of axes reduces nothing
+    return build.cast(test if none else reduced(test, combine, dim, keepdim), call.dtype)
+
+
+def spread_of(call: Call, x: Node, dim: Dims, correction: float, keepdim: bool) -> tuple[Node, Node]:
+    """Variance and mean in the compute type."""
+    wide = build.compute(x)
+    axes = axes_of(x, dim)
+    count = call.size(volume(tuple(x.shape[a] for a in axes)))
+    size = build.cast(count, wide.type.dtype)
+    middle = build.div(reduced(wide, "add", axes, True), size) if axes else wide
+    gap = build.sub(wide, middle)
+    squares = build.mul(gap, gap)
+    total = build.reduce(squares, "add", axes, keepdim) if axes else squares
+    found = build.div(total, build.maximum(build.sub(size, float(correction)), 0.0))
+    if not keepdim and axes:
+        middle = build.reshape(middle, [d for a, d in enumerate(x.shape) if a not in axes])
+    return found, middle
+
+
+@aten("var.correction")
+def var(call: Call, x: Node, dim: Dims = None, correction: float | None = None, keepdim: bool = False) -> Node:
+    return build.cast(spread_of(call, x, dim, 1 if correction is None else correction, keepdim)[0], call.dtype)
+
+
+@aten("var.dim")
+def var_dim(call: Call, x: Node, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Node:
+    return build.cast(spread_of(call, x, dim, int(unbiased), keepdim)[0], call.dtype)
+
+
+@aten("var_mean.correction")
+def var_mean(call: Call, x: Node, dim: Dims = None, correction: float | None = None, keepdim: bool = False) -> tuple[Node, ...]:
+    found = spread_of(call, x, dim, 1 if correction is None else correction, keepdim)
+    return tuple(build.cast(f, call.dtype) for f in found)
+
+
+@aten("cumsum")
+def cumsum(call: Call, x: Node, dim: int, dtype: DType | None = None) -> Node:
+    return running(call, "cumsum", x, dim)
+
+
+@aten("cumprod")
+def cumprod(call: Call, x: Node, dim: int, dtype: DType | None = None) -> Node:
+    return running(call, "cumprod", x, dim)
+
+
+def running(call: Call, mnemonic: str, x: Node, dim: int) -> Node:
+    wide = build.cast(x, call.dtype)
+    return build.apply1(mnemonic, wide, axis=dim) if x.shape else wide
+
+
+@aten("logsumexp")
+def logsumexp(call: Call, x: Node, dim: Dims, keepdim: bool = False) -> Node:
+    wide = build.cast(x, call.dtype)
+    axes = axes_of(x, dim)
+    return build.apply1("logsumexp", wide, axis=axes, keepdims=keepdim) if axes else wide
+

@@ -1,0 +1,158 @@
+"""Resampling along axes: adaptive means and interpolation. Each axis is a product with a matrix of known weights.
+
+The gradient is the product with the transposed matrices, so forward and backward share one table of weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.table import Call, aten
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ops import build
+
+Matrix = NDArray[np.float64]  # (size of the result, size of x)
+
+
+def applied(call: Call, x: Node, matrices: Sequence[Matrix]) -> Node:
+    """x with its last axes resampled, in the compute type; the smallest results first."""
+    found = build.compute(x)
+    first = x.type.rank - len(matrices)
+    for number, matrix in sorted(enumerate(matrices), key=lambda item: item[1].shape[0] / max(1, item[1].shape[1])):
+        if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix))):
+            continue
+        axis = first + number
+        weights = build.constant(matrix, found.type.dtype)
+        product = build.dot(found, weights, ((axis,), (1,)))
+        last = product.type.rank - 1
+        found = build.transpose(product, [*range(axis), last, *range(axis, last)])
+    return build.cast(found, call.dtype)
+
+
+def sizes_of(shape: Sequence[Dim], rank: int) -> list[int]:
+    found = [size for size in shape[-rank:] if isinstance(size, int)]
+    if len(found) != rank:
+        raise NotExpressible("resampling of axes of unknown size")
+    return found
+
+
+# ---- adaptive means ------------------------------------------------------------------------------
+
+
+def means(size: int, count: int) -> Matrix:
+    """Window i of `size` elements covers floor(i size / count) up to ceil((i + 1) size / count)."""
+    found = np.zeros((count, size))
+    for i in range(count):
+        start, stop = i * size // count, -(-(i + 1) * size // count)
+        found[i, start:stop] = 1 / (stop - start)
+    return found
+
+
+def _adaptive(rank: int) -> None:
+    @aten(f"_adaptive_avg_pool{rank}d")
+    def builder(call: Call, x: Node, output_size: Sequence[int]) -> Node:
+        pairs = zip(sizes_of(x.shape, rank), sizes_of(call.shape, rank), strict=True)
+        return applied(call, x, [means(n, m) for n, m in pairs])
+
+    @aten(f"_adaptive_avg_pool{rank}d_backward")
+    def backward(call: Call, grad: Node, x: Node) -> Node:
+        pairs = zip(sizes_of(x.shape, rank), sizes_of(grad.shape, rank), strict=True)
+        return applied(call, grad, [means(n, m).T for n, m in pairs])
+
+
+for _rank in (2, 3):
+    _adaptive(_rank)
+
+
+# ---- interpolation -------------------------------------------------------------------------------
+
+Rule = Callable[[int, int, bool, float | None], Matrix]
+
+
+def positions(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
+    """Where in x each element of the result lies. `scale` is what the caller gave, for aten it beats the sizes."""
+    if corners:
+        return np.arange(count) * ((size - 1) / (count - 1) if count > 1 else 0.0)
+    return (np.arange(count) + 0.5) * (1 / scale if scale else size / count) - 0.5
+
+
+def nearest(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
+    step = np.float32(1 / scale if scale else size / count)
+    return _exactly(size, np.floor(np.arange(count).astype(np.float32) * step))
+
+
+def nearest_exact(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
+    step = np.float32(1 / scale if scale else size / count)
+    return _exactly(size, np.floor((np.arange(count).astype(np.float32) + np.float32(0.5)) * step))
+
+
+def _exactly(size: int, at: NDArray[np.floating]) -> Matrix:
+    return np.eye(size)[np.minimum(at.astype(np.int64), size - 1)]
+
+
+def linear(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
+    at = np.maximum(positions(size, count, corners, scale), 0)
+    low = np.minimum(np.floor(at).astype(np.int64), size - 1)
+    high = np.minimum(low + 1, size - 1)
+    part = np.clip(at - low, 0, 1)
+    return np.eye(size)[low] * (1 - part)[:, None] + np.eye(size)[high] * part[:, None]
+
+
+def cubic(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
+    """Keys' convolution with a = -0.75; the edge goes on beyond the ends."""
+    at = positions(size, count, corners, scale)
+    low = np.floor(at)
+    found = np.zeros((count, size))
+    for tap in (-1, 0, 1, 2):
+        gap = np.abs(at - low - tap)
+        near = ((-0.75 + 2) * gap - (-0.75 + 3)) * gap * gap + 1
+        far = ((-0.75 * gap + 5 * 0.75) * gap - 8 * 0.75) * gap + 4 * 0.75
+        places = np.clip(low + tap, 0, size - 1).astype(np.int64)
+        found[np.arange(count), places] += np.where(gap <= 1, near, far)
+    return found
+
+
+def _factors(given: Sequence[float] | None, rank: int) -> list[float | None]:
+    return list(given) if given else [None] * rank
+
+
+def _interpolated(name: str, rank: int, rule: Rule, corners: bool) -> None:
+    """Three operations: by sizes, by sizes or scales (`vec`), and the gradient."""
+
+    def matrices(size: Sequence[Dim], result: Sequence[Dim], align: bool, scales: Sequence[float | None]) -> list[Matrix]:
+        triples = zip(sizes_of(size, rank), sizes_of(result, rank), scales, strict=True)
+        return [rule(n, m, align, scale) for n, m, scale in triples]
+
+    @aten(name)
+    def builder(call: Call, x: Node, output_size: Sequence[int], *rest: object) -> Node:
+        align, scales = _rest(rest)
+        return applied(call, x, matrices(x.shape, call.shape, align, scales))
+
+    @aten(f"{name}.vec")
+    def by_scale(call: Call, x: Node, output_size: Sequence[int] | None, *rest: object) -> Node:
+        align = bool(rest[0]) if corners else False
+        scales = _factors(rest[-1], rank)  # type: ignore[arg-type]
+        return applied(call, x, matrices(x.shape, call.shape, align, scales))
+
+    @aten(f"{name}_backward")
+    def backward(call: Call, grad: Node, output_size: Sequence[int], input_size: Sequence[Dim], *rest: object) -> Node:
+        align, scales = _rest(rest)
+        return applied(call, grad, [m.T for m in matrices(input_size, grad.shape, align, scales)])
+
+    def _rest(rest: Sequence[object]) -> tuple[bool, list[float | None]]:
+        align = bool(rest[0]) if corners and rest else False
+        scales: list[float | None] = [s if isinstance(s, float) else None for s in rest[1 if corners else 0 :]]
+        return align, scales + [None] * (rank - len(scales))
+
+
+for _count, _linear in enumerate(("linear1d", "bilinear2d", "trilinear3d"), 1):
+    _interpolated(f"upsample_{_linear}", _count, linear, True)
+    _interpolated(f"upsample_nearest{_count}d", _count, nearest, False)
+    _interpolated(f"_upsample_nearest_exact{_count}d", _count, nearest_exact, False)
+_interpolated("upsample_bicubic2d", 2, cubic, True)
+

@@ -1,0 +1,196 @@
+"""Shapes, orders of axes, parts of tensors and tensors put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.ir.dims import Dim, Sym, bounds
+from xlac.ir.graph import Node
+from xlac.ir.op import normal_axis
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+
+@aten("view", "_unsafe_view", "reshape", "view_copy", "_reshape_alias", "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "flatten.using_ints", "_reshape_copy")
+def reshaped(call: Call, x: Node, *_: Any, **__: Any) -> Node:
+    return build.reshape(x, call.shape)
+
+
+@aten("permute", "permute_copy")
+def permute(call: Call, x: Node, dims: Sequence[int]) -> Node:
+    return build.transpose(x, dims)
+
+
+@aten("t")
+def t(call: Call, x: Node) -> Node:
+    return build.transpose(x)
+
+
+@aten("transpose.int")
+def transpose(call: Call, x: Node, dim0: int, dim1: int) -> Node:
+    if not x.shape:
+        return x
+    perm = list(range(x.type.rank))
+    perm[dim0], perm[dim1] = perm[dim1], perm[dim0]
+    return build.transpose(x, perm)
+
+
+@aten("expand", "expand_copy")
+def expand(call: Call, x: Node, size: Sequence[Dim], implicit: bool = False) -> Node:
+    return build.broadcast_to(x, call.shape)
+
+
+def bound(position: Dim | None, size: Dim, otherwise: Dim) -> Dim:
+    """A start or stop as PyTorch reads it: counted from the end when negative, cut off at the ends."""
+    if position is None:
+        return otherwise
+    if isinstance(position, int) and isinstance(size, int):
+        return min(max(position + size if position < 0 else position, 0), size)
+    if isinstance(position, int) and position < 0:
+        position = size + position
+    low, high = bounds(position - size)
+    if low >= 0:
+        return size
+    if high > 0:
+        raise NotExpressible(f"whether {position} is within an axis of {size} depends on sizes")
+    return position
+
+
+@aten("slice.Tensor", "slice_copy.Tensor")
+def slice_(call: Call, x: Node, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1) -> Node:
+    axis = normal_axis(dim, x.type.rank)
+    size = x.shape[axis]
+    first, last = bound(start, size, 0), bound(end, size, size)
+    if isinstance(first, int) and isinstance(last, int):
+        last = max(first, last)
+    return build.cut(x, axis, first, last, step)
+
+
+@aten("select.int", "select_copy.int")
+def select(call: Call, x: Node, dim: int, index: Dim) -> Node:
+    axis = normal_axis(dim, x.type.rank)
+    at = x.shape[axis] + index if isinstance(index, int) and index < 0 else index
+    return build.reshape(build.cut(x, axis, at, at + 1), call.shape)
+
+
+@aten("split_with_sizes", "split_with_sizes_copy", "split.Tensor", "unsafe_split.Tensor", "unsafe_split_with_sizes", "chunk", "unbind.int")
+def split(call: Call, x: Node, sizes: Any = 0, dim: int | None = None) -> list[Node]:
+    """The parts have the extents that PyTorch states; `unbind` takes the axis first and loses it."""
+    unbound = dim is None and call.type.rank < x.type.rank
+    axis = normal_axis((sizes if unbound else dim) or 0, x.type.rank)
+    found, at = [], 0
+    for part in call.results:
+        assert part is not None
+        size: Dim = 1 if unbound else part.shape[axis]
+        found.append(build.reshape(build.cut(x, axis, at, at + size), part.shape))
+        at = at + size  # type: ignore[assignment]
+    return found
+
+
+@aten("cat")
+def cat(call: Call, tensors: Sequence[Node], dim: int = 0) -> Node:
+    kept = [build.cast(x, call.dtype) for x in tensors if x.type.rank == call.type.rank]  # PyTorch skips empty vectors
+    if not kept:
+        return build.cast(tensors[0], call.dtype)
+    return build.concat(kept, dim)
+
+
+@aten("stack")
+def stack(call: Call, tensors: Sequence[Node], dim: int = 0) -> Node:
+    axis = normal_axis(dim, call.type.rank)
+    parts = [build.cast(x, call.dtype) for x in tensors]
+    return build.concat([build.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in parts], axis)
+
+
+@aten("flip")
+def flip(call: Call, x: Node, dims: Sequence[int]) -> Node:
+    return build.apply1("flip", x, axis=[normal_axis(d, x.type.rank) for d in dims]) if dims else x
+
+
+@aten("repeat")
+def repeat(call: Call, x: Node, repeats: Sequence[Dim]) -> Node:
+    shape: tuple[Dim, ...] = (*[1] * (len(repeats) - x.type.rank), *x.shape)
+    apart = [part for size in shape for part in (1, size)]
+    spread = [part for count, size in zip(repeats, shape, strict=True) for part in (count, size)]
+    return build.reshape(build.broadcast_to(build.reshape(x, apart), spread), call.shape)
+
+
+@aten("roll")
+def roll(call: Call, x: Node, shifts: Sequence[int], dims: Sequence[int] = ()) -> Node:
+    if not dims:
+        flat = build.reshape(x, (x.type.size,))
+        return build.reshape(_rolled(flat, shifts[0], 0), x.shape) if x.shape else x
+    for shift, dim in zip(shifts, dims, strict=True):
+        x = _rolled(x, shift, normal_axis(dim, x.type.rank))
+    return x
+
+
+def _rolled(x: Node, shift: int, axis: int) -> Node:
+    size = x.shape[axis]
+    if not isinstance(size, int):
+        raise NotExpressible(f"an axis of unknown size {size} cannot be rolled")
+    at = -shift % size if size else 0
+    return build.concat([build.cut(x, axis, at, size), build.cut(x, axis, 0, at)], axis) if at else x
+
+
+@aten("constant_pad_nd")
+def constant_pad(call: Call, x: Node, pad: Sequence[Dim], value: Scalar = 0) -> Node:
+    """`pad` lists (low, high) from the last axis backwards; a negative one removes elements."""
+    low: list[Dim] = [0] * x.type.rank
+    high: list[Dim] = [0] * x.type.rank
+    for number in range(len(pad) // 2):
+        low[-1 - number], high[-1 - number] = pad[2 * number], pad[2 * number + 1]
+    return build.pad(x, call.node(value, x.type.dtype), low, high)
+
+
+def _bordered(call: Call, x: Node, padding: Sequence[int], mode: str) -> Node:
+    pads = [(0, 0)] * x.type.rank
+    for number in range(len(padding) // 2):
+        pads[-1 - number] = (padding[2 * number], padding[2 * number + 1])
+    if any(p < 0 for pair in pads for p in pair):
+        raise NotExpressible("a border of negative width")
+    return build.apply1("pad_mode", x, pads=pads, mode=mode)
+
+
+@aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+def reflection_pad(call: Call, x: Node, padding: Sequence[int]) -> Node:
+    return _bordered(call, x, padding, "reflect")
+
+
+@aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def replication_pad(call: Call, x: Node, padding: Sequence[int]) -> Node:
+    return _bordered(call, x, padding, "edge")
+
+
+@aten("diagonal", "diagonal_copy")
+def diagonal(call: Call, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Node:
+    a, b = normal_axis(dim1, x.type.rank), normal_axis(dim2, x.type.rank)
+    rest = [axis for axis in range(x.type.rank) if axis not in (a, b)]
+    moved = build.transpose(x, [*rest, a, b])
+    count = call.shape[-1]
+    if count == 0:
+        return build.full(0, call.shape, call.dtype)
+    first = (max(0, -offset), max(0, offset))
+    rank = len(rest)
+    for axis, start in zip((rank, rank + 1), first, strict=True):
+        moved = build.cut(moved, axis, start, start + count)
+    eye = build.compare(build.iota((count, count), 0), "eq", build.iota((count, count), 1))
+    mask = build.broadcast_to(eye, moved.shape)
+    kept = build.select(mask, moved, build.like(0, moved))
+    if call.dtype is DType.BOOL:
+        return build.reduce(kept, "or", rank + 1)
+    return build.reduce(kept, "add", rank + 1)
+
+
+@aten("as_strided", "as_strided_copy")
+def as_strided(call: Call, x: Node, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None = None) -> Node:
+    """Elements at positions in the memory of x, taken to be dense and row-major."""
+    places: Node = call.size(storage_offset or 0)
+    places = build.broadcast_to(places, call.shape)
+    for axis, step in enumerate(stride):
+        if isinstance(step, Sym) or step:
+            places = build.add(places, build.mul(build.iota(call.shape, axis), call.size(step)))
+    return build.take(build.reshape(x, (x.type.size,)), places, 0)

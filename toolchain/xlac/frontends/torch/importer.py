@@ -1,0 +1,239 @@
+"""A graph of ATen operations (torch.fx) as a graph of xlac."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+
+from xlac.frontends.torch import families
+from xlac.frontends.torch.errors import NotExpressible, Unsupported
+from xlac.frontends.torch.random import Randomness
+from xlac.frontends.torch.sizes import Sizes
+from xlac.frontends.torch.table import BUILDERS, Call, located
+from xlac.frontends.torch.tensors import DTYPES, array_of
+from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Origin
+
+assert families  # importing the families fills the table
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+CHECKS = {
+    "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
+}  # fmt: skip
+"""What only asserts: bounds of sizes are checked when a call is made."""
+
+Values = dict[FxNode, Any]
+
+
+@dataclass
+class Imported:
+    """What became of a graph: the value of each node, what could not be said, and the inputs that were added."""
+
+    sizes: Sizes
+    random: Randomness
+    values: Values = field(default_factory=dict)
+    unsupported: list[Unsupported] = field(default_factory=list)
+
+
+class Importer:
+    """Goes through a graph once. A node that cannot be said becomes an unknown value, so that all are found."""
+
+    def __init__(self, module: GraphModule, sizes: Sizes, default: torch.dtype | None = None) -> None:
+        self.module, self.sizes = module, sizes
+        self.random = Randomness()
+        self.unsupported: list[Unsupported] = []
+        self._default = DTYPES[default or torch.get_default_dtype()]
+        self._located: dict[Any, Node] = {}
+
+    def run(self, inputs: Mapping[FxNode, Node | None]) -> Values:
+        """The values of all nodes; `inputs` gives those of placeholders that are tensors."""
+        self._located = located([n for n in inputs.values() if n is not None])
+        return self._graph(self.module, dict(inputs))
+
+    def _graph(self, module: GraphModule, values: Values) -> Values:
+        for node in module.graph.nodes:
+            if node in values or node.op == "output":
+                continue
+            try:
+                values[node] = self._value(module, node, values)
+            except (NotExpressible, ShapeError) as error:
+                operation = name_of(node)
+                known = operation in BUILDERS
+                reason = str(error) or "xlac has no counterpart of it"
+                self.unsupported.append(Unsupported(node, operation, reason, known))
+                values[node] = self._unknown(node)
+        return values
+
+    def _value(self, module: GraphModule, node: FxNode, values: Values) -> Any:
+        meta = node.meta.get("val")
+        if isinstance(meta, SYMBOLIC) or (isinstance(meta, int | float | bool) and node.op != "get_attr"):
+            return self._symbolic(meta)
+        if node.op == "get_attr":
+            return self._attribute(module, str(node.target))
+        if node.op != "call_function":
+            raise NotExpressible(f"a node of kind {node.op} is not part of an ATen graph")
+        if node.target is operator.getitem:
+            found, index = node.args
+            return values[found][index]
+        operation = name_of(node)
+        if operation in CHECKS:
+            return None
+        for given in node.all_input_nodes:
+            for tensor in tensors_in(given.meta.get("val")):
+                dtype_of(tensor)
+        args = self._argument(node.args, values)
+        named = self._argument(node.kwargs, values)
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            return self._higher_order(node, operation, args)
+        builder = BUILDERS.get(operation)
+        if builder is None:
+            raise NotExpressible("xlac has no counterpart of it")
+        return self._built(node, builder, args, named)
+
+    def _built(self, node: FxNode, builder: Callable[..., Any], args: Any, named: Any) -> Any:
+        results = self._types(node.meta["val"])
+        call = Call(results, self._located, self.random, self._default)
+        made = builder(call, *args, **named)
+        several = isinstance(node.meta["val"], tuple | list)
+        parts = tuple(made) if isinstance(made, tuple | list) else (made,)
+        if len(parts) != len(results):
+            raise AssertionError(f"{name_of(node)} has {len(results)} results, its builder gave {len(parts)}")
+        fitted = [self._fitted(node, part, wanted) for part, wanted in zip(parts, results, strict=True)]
+        return fitted if several else fitted[0]
+
+    def _fitted(self, node: FxNode, part: Node | None, wanted: Type | None) -> Node | None:
+        """A result in the shape that PyTorch states; sizes may be written differently."""
+        if part is None or wanted is None:
+            return None
+        if part.type.dtype is not wanted.dtype or part.type.rank != wanted.rank:
+            raise AssertionError(f"{name_of(node)} gives {wanted}, but its builder made {part.type}")
+        pairs = zip(part.shape, wanted.shape, strict=True)
+        if any(a != b and isinstance(a, int) and isinstance(b, int) for a, b in pairs):
+            raise AssertionError(f"{name_of(node)} gives {wanted}, but its builder made {part.type}")
+        return build.placed(build.reshape(part, wanted.shape), origin_of(node))
+
+    def _higher_order(self, node: FxNode, operation: str, args: Any) -> Any:
+        """Operations on graphs: those that only change PyTorch's own modes are inlined."""
+        if operation == "wrap_with_set_grad_enabled":
+            inner, given = args[1], args[2:]
+        elif operation == "wrap_with_autocast":
+            inner, given = args[4], args[5:]
+        else:
+            raise NotExpressible("control flow over graphs is not imported")
+        if not isinstance(inner, GraphModule):
+            raise NotExpressible("its graph is not at hand")
+        places = [n for n in inner.graph.nodes if n.op == "placeholder"]
+        values = self._graph(inner, dict(zip(places, given, strict=True)))
+        return [values[n] for n in output_of(inner)]
+
+    def _types(self, meta: Any) -> tuple[Type | None, ...]:
+        many = meta if isinstance(meta, tuple | list) else (meta,)
+        return tuple(self.type_of(m) if isinstance(m, torch.Tensor) else None for m in many)
+
+    def type_of(self, tensor: torch.Tensor) -> Type:
+        """The type of a tensor, fake or real. Raises NotExpressible."""
+        return Type(dtype_of(tensor), self.sizes.shape(tensor.shape))
+
+    def _argument(self, value: Any, values: Values) -> Any:
+        if isinstance(value, FxNode):
+            return values[value]
+        if isinstance(value, torch.dtype):
+            return known_dtype(value)
+        if isinstance(value, torch.device | torch.layout | torch.memory_format):
+            return None
+        if isinstance(value, SYMBOLIC):
+            return self._symbolic(value)
+        if isinstance(value, Mapping):
+            return {name: self._argument(v, values) for name, v in value.items()}
+        if isinstance(value, tuple | list):
+            return [self._argument(v, values) for v in value]
+        return value
+
+    def _symbolic(self, value: Any) -> Any:
+        if isinstance(value, torch.SymInt):
+            return self.sizes.dim(value)
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            expr = value.node.expr
+            if expr.is_number:
+                return float(expr) if isinstance(value, torch.SymFloat) else bool(expr)
+            raise NotExpressible(f"the number {expr} is computed from sizes")
+        return value
+
+    def _attribute(self, module: GraphModule, target: str) -> Any:
+        found: Any = module
+        for part in target.split("."):
+            found = getattr(found, part)
+        if isinstance(found, torch.Tensor):
+            self.type_of(found)
+            return build.constant(array_of(found))
+        return found
+
+    def _unknown(self, node: FxNode) -> Any:
+        """Values of the right types in place of what could not be made; nothing where even that is unknown."""
+        meta = node.meta.get("val")
+        many = meta if isinstance(meta, tuple | list) else (meta,)
+        found: list[Node | None] = []
+        for number, one in enumerate(many):
+            try:
+                type = self.type_of(one) if isinstance(one, torch.Tensor) else None
+            except NotExpressible:
+                type = None
+            name = f"{node.name}.{number}"
+            found.append(None if type is None else build.param(name, type.dtype, type.shape, origin=Origin(name)))
+        return found if isinstance(meta, tuple | list) else found[0]
+
+
+def known_dtype(dtype: torch.dtype) -> DType:
+    if dtype not in DTYPES:
+        raise NotExpressible(f"xlac has no element type {str(dtype).removeprefix('torch.')}")
+    return DTYPES[dtype]
+
+
+def dtype_of(tensor: torch.Tensor) -> DType:
+    """The element type of a dense tensor. Raises NotExpressible."""
+    if tensor.layout is not torch.strided:
+        raise NotExpressible(f"a tensor of layout {str(tensor.layout).removeprefix('torch.')}")
+    return known_dtype(tensor.dtype)
+
+
+def tensors_in(meta: Any) -> list[torch.Tensor]:
+    many = meta if isinstance(meta, tuple | list) else (meta,)
+    return [m for m in many if isinstance(m, torch.Tensor)]
+
+
+def name_of(node: FxNode) -> str:
+    """The name of a node's operation: `aten.add.Tensor`."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload | str):
+        return str(target)
+    found = getattr(target, "_name", None) or getattr(target, "__name__", None) or str(target)
+    return str(found)
+
+
+def origin_of(node: FxNode) -> Origin:
+    """The module that asked for a node, and the node's name: `encoder.layer.0.dense.addmm_3`."""
+    stack: Any = node.meta.get("nn_module_stack") or {}
+    path = ""
+    for held, _ in stack.values():
+        path = held if isinstance(held, str) else path
+    path = path.removeprefix("L['self'].").removeprefix("L__self___")
+    plain = path if path.replace(".", "").replace("_", "").isalnum() and path.isascii() else ""
+    return Origin(f"{plain}.{node.name}" if plain else node.name)
+
+
+def output_of(module: GraphModule) -> Sequence[Any]:
+    """The results of a graph, in order."""
+    (last,) = (n for n in module.graph.nodes if n.op == "output")
+    found = last.args[0]
+    return found if isinstance(found, tuple | list) else (found,)

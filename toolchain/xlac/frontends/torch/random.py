@@ -1,0 +1,49 @@
+"""Random numbers: one stream of bits for a graph, from a seed that the caller gives as an input.
+
+The seed is the state of Philox-4x32 with 10 rounds, u64[3]: a key and a counter of 128 bits. Each operation takes what
+it needs and hands the advanced state to the next one, so no two draw the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.leaf import RngBits
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Origin
+
+SEED = "seed"
+
+
+class Randomness:
+    """The stream of one graph; `seed` is its input, there once something was drawn."""
+
+    def __init__(self, name: str = SEED) -> None:
+        self.name = name
+        self.seed: Node | None = None
+        self._state: Node | None = None
+
+    def bits(self, shape: Sequence[Dim], dtype: DType = DType.U32) -> Node:
+        """Uniform unsigned integers."""
+        if self._state is None:
+            self.seed = self._state = build.param(self.name, DType.U64, (3,), origin=Origin(self.name))
+        self._state, found = build.results(Node.of(RngBits("philox", tuple(shape), dtype), self._state))
+        return found
+
+    def uniform(self, shape: Sequence[Dim], dtype: DType) -> Node:
+        """Numbers of [0, 1): multiples of 2^-24, of 2^-53 for f64, or of the type's own precision for halves."""
+        digits = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}[dtype]
+        wide = DType.U64 if dtype is DType.F64 else DType.U32
+        kept = build.apply1("shr", self.bits(shape, wide), build.constant(wide.bits - digits, wide))
+        return build.cast(build.mul(build.cast(kept, dtype.compute), 2.0**-digits), dtype)
+
+    def normal(self, shape: Sequence[Dim], dtype: DType) -> Node:
+        """Standard normal numbers, by Box and Muller: sqrt(-2 log u) cos(2 pi v)."""
+        wide = dtype.compute
+        radius = build.sqrt(build.mul(build.log(build.sub(1.0, self.uniform(shape, wide))), -2.0))
+        angle = build.mul(self.uniform(shape, wide), 2 * math.pi)
+        return build.cast(build.mul(radius, build.apply1("cos", angle)), dtype)

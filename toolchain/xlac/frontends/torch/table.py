@@ -1,0 +1,143 @@
+"""The table from ATen operations to functions that build the same in xlac's graph.
+
+A builder takes a `Call`, then the operation's arguments as its ATen schema names them: tensors as nodes, symbolic
+integers as sizes, element types as DType, everything else as it is. It returns a node, or a tuple of nodes.
+The families are in `families/`, one file each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.random import Randomness
+from xlac.ir.dims import Dim, Shape, Sym, Symbol
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.dynamic import DimSize
+from xlac_sdk.dtypes import DType
+
+Builder = Callable[..., Any]
+Scalar = Node | Sym | int | float | bool
+BUILDERS: dict[str, Builder] = {}
+F = TypeVar("F", bound=Builder)
+
+
+def aten(*names: str) -> Callable[[F], F]:
+    """Enters a builder under ATen names; one without an overload means the default one."""
+
+    def enter(builder: F) -> F:
+        for name in names:
+            key = name if "::" in name else f"aten.{name}" + ("" if "." in name else ".default")
+            assert key not in BUILDERS, f"{key} has two builders"
+            BUILDERS[key] = builder
+        return builder
+
+    return enter
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a builder may ask about the node that it builds."""
+
+    results: tuple[Type | None, ...]  # what PyTorch says each result is; None for one that is left out
+    located: dict[Symbol, Node]  # where each symbol can be read: a scalar node with its value
+    random: Randomness
+    default: DType  # what PyTorch makes of a Python float
+
+    @property
+    def type(self) -> Type:
+        first = self.results[0]
+        assert first is not None
+        return first
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    def node(self, value: Scalar, dtype: DType) -> Node:
+        """A tensor, number or size as a node of an element type."""
+        if isinstance(value, Node):
+            return build.cast(value, dtype)
+        if isinstance(value, Sym):
+            return build.cast(self.size(value), dtype)
+        if dtype.is_integer:  # a number wraps, as PyTorch's own conversion does
+            value = int(value) % (1 << dtype.bits)
+            value -= (1 << dtype.bits) if dtype.is_signed and value >= 1 << (dtype.bits - 1) else 0
+        return build.constant(value, dtype)
+
+    def filled(self, value: Scalar, dtype: DType | None = None) -> Node:
+        """`node`, in the element type of the result and repeated over its shape."""
+        return build.broadcast_to(self.node(value, dtype or self.dtype), self.shape)
+
+    def filled_as(self, number: int, value: Scalar) -> Node:
+        """One number in every element of a result, by the result's number."""
+        wanted = self.results[number]
+        assert wanted is not None
+        return build.broadcast_to(self.node(value, wanted.dtype), wanted.shape)
+
+    def size(self, size: Dim) -> Node:
+        """A size as an i64 scalar, computed when the model runs."""
+        if isinstance(size, int):
+            return build.constant(size, DType.I64)
+        total: Node | None = None
+        for atoms, factor in size.parts:
+            term = build.constant(factor, DType.I64)
+            for atom in atoms:
+                if isinstance(atom, Symbol):
+                    part = self.located.get(atom)
+                    if part is None:
+                        raise NotExpressible(f"no input has the size {atom.name} as an extent")
+                else:
+                    part = build.apply1("floor_divide", self.size(atom.dividend), build.constant(atom.divisor, DType.I64))
+                term = build.mul(term, part)
+            total = term if total is None else build.add(total, term)
+        assert total is not None
+        return total
+
+    def promoted(self, *values: Scalar) -> DType:
+        """The element type in which operands meet, by PyTorch's rules for tensors, scalars tensors and numbers."""
+        ranked: list[DType | None] = [None, None, None]
+        for value in values:
+            level = 2 if not isinstance(value, Node) else 0 if value.shape else 1
+            dtype = self.natural(value)
+            held = ranked[level]
+            ranked[level] = dtype if held is None else build.promote(held, dtype)
+        found: DType | None = None
+        for one in ranked:
+            if one is not None and (found is None or category(one) > category(found)):
+                found = one
+        assert found is not None
+        return found
+
+    def natural(self, value: Scalar) -> DType:
+        """The element type that a value has alone."""
+        if isinstance(value, Node):
+            return value.type.dtype
+        return DType.BOOL if isinstance(value, bool) else self.default if isinstance(value, float) else DType.I64
+
+
+def category(dtype: DType) -> int:
+    """Bool, integer, float: a number of a higher category changes the type of a tensor that it meets."""
+    return 2 if dtype.is_float else 1 if dtype.is_integer else 0
+
+
+def located(inputs: Sequence[Node]) -> dict[Symbol, Node]:
+    """Where the symbols of inputs' shapes can be read, as i64 scalars."""
+    found: dict[Symbol, Node] = {}
+    for node in inputs:
+        for axis, dim in enumerate(node.shape):
+            if not isinstance(dim, Sym) or len(dim.parts) != 1:
+                continue
+            (atoms, factor), = dim.parts
+            if len(atoms) == 1 and isinstance(atoms[0], Symbol) and atoms[0] not in found:
+                size = build.cast(Node.of(DimSize(axis), node), DType.I64)
+                found[atoms[0]] = size if factor == 1 else build.div(size, build.constant(factor, DType.I64))
+    return found

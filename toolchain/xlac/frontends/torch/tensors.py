@@ -1,0 +1,36 @@
+"""Torch tensors and NumPy arrays on the same memory, and their element types."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from xlac.ir.op import Array
+from xlac_sdk.dtypes import DType
+
+DTYPES = {
+    torch.float64: DType.F64, torch.float32: DType.F32, torch.float16: DType.F16, torch.bfloat16: DType.BF16,
+    torch.int8: DType.I8, torch.int16: DType.I16, torch.int32: DType.I32, torch.int64: DType.I64,
+    torch.uint8: DType.U8, torch.uint16: DType.U16, torch.uint32: DType.U32, torch.uint64: DType.U64,
+    torch.bool: DType.BOOL,
+}  # fmt: skip
+TORCH = {ours: theirs for theirs, ours in DTYPES.items()}
+
+
+def array_of(tensor: torch.Tensor) -> Array:
+    """The elements of a tensor on the CPU; a copy only where they are not dense in row-major order."""
+    dense = tensor.detach().contiguous()
+    if dense.is_conj() or dense.is_neg():
+        dense = dense.resolve_conj().resolve_neg()
+    if dense.dtype is torch.bfloat16:  # NumPy has no such type of its own
+        bits: Array = dense.view(torch.uint16).numpy()
+        return bits.view(DType.BF16.numpy)
+    found: Array = dense.numpy()
+    return found
+
+
+def tensor_of(array: Array) -> torch.Tensor:
+    """A tensor on the memory of a dense array."""
+    if array.dtype == DType.BF16.numpy:
+        return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(array)

@@ -1,0 +1,1 @@
+"""PyTorch models in PyTorch programs: `xlac.from_torch`, and the backend of `torch.compile`."""

@@ -1,0 +1,51 @@
+"""`torch.compile(model, backend="xlac")`: what PyTorch calls with each graph that it captured."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule
+
+from xlac.frontends.torch.decompositions import decompositions
+from xlac.torched.fallback import compiled
+from xlac.torched.subgraph import Options
+from xlac_sdk.source import Diagnostic, SourceError
+
+_numbers = itertools.count()
+
+
+def backend(
+    module: GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+) -> Callable[..., Any]:
+    """A captured graph as a function. The backward pass, if one is needed, is compiled when it is first asked for."""
+    chosen = replace(options_of(options), name=f"graph_{next(_numbers)}")
+
+    def forward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compiled(graph, chosen)
+
+    def backward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compiled(graph, replace(chosen, name=f"{chosen.name}_backward"))
+
+    build = aot_autograd(
+        fw_compiler=forward, bw_compiler=backward, inference_compiler=forward, decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )  # fmt: skip
+    made: Callable[..., Any] = build(module, example_inputs)
+    return made
+
+
+def options_of(given: Mapping[str, Any] | None) -> Options:
+    """The options of `torch.compile`. Threads are PyTorch's own number unless given."""
+    known = {f.name for f in fields(Options)} - {"name"}
+    unknown = sorted(set(given or {}) - known)
+    if unknown:
+        problem = f"the xlac backend has no option '{unknown[0]}'"
+        raise SourceError(Diagnostic("XL7307", problem, hint=f"there are {', '.join(sorted(known))}"))
+    found = Options(**(given or {}))
+    return found if found.threads else replace(found, threads=torch.get_num_threads())

@@ -1,0 +1,97 @@
+"""Graphs that xlac has only in part: what it has becomes subgraphs of their own, the rest stays with PyTorch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from xlac.frontends.torch.errors import Unsupported, refused
+from xlac.frontends.torch.table import BUILDERS
+from xlac.torched.program import TensorProgram
+from xlac.torched.subgraph import Options, Subgraph
+
+PREFIX = "xlac_"
+
+
+class FallbackWarning(UserWarning):
+    """Part of a model runs in PyTorch itself, because xlac cannot say it."""
+
+
+class _Supported(OperatorSupportBase):
+    def __init__(self, bad: set[FxNode]) -> None:
+        self.bad = bad
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: FxNode) -> bool:
+        if node.op != "call_function" or node in self.bad:
+            return False
+        return isinstance(node.meta.get("val"), torch.Tensor | tuple | list)
+
+
+def compiled(module: GraphModule, options: Options) -> Callable[[list[Any]], Any]:
+    """A graph as a function of the list of its arguments. Raises SourceError where falling back is not allowed."""
+    whole = Subgraph(module, options)
+    if not whole.unsupported:
+        return _boxed(whole.program() if _computes(module) else _eager(module))
+    error = refused(whole.unsupported, sorted(BUILDERS))
+    if not options.fallback:
+        raise error
+    warnings.warn(f"part of the model runs in PyTorch, not in xlac:\n{error}", FallbackWarning, stacklevel=2)
+    return _boxed(_eager(_split(module, whole.unsupported, options)))
+
+
+def _split(module: GraphModule, unsupported: list[Unsupported], options: Options) -> GraphModule:
+    bad = {u.node for u in unsupported}
+    bad |= {user for node in bad for user in node.users if user.target is not None and "getitem" in str(user.target)}
+    partitioner = CapabilityBasedPartitioner(module, _Supported(bad), allows_single_node_partition=True)
+    partitions = partitioner.propose_partitions()
+    split = partitioner.fuse_partitions(partitions, prefix=PREFIX)
+    for node in list(split.graph.nodes):
+        if node.op == "call_module" and str(node.target).startswith(PREFIX):
+            inner = split.get_submodule(str(node.target))
+            assert isinstance(inner, GraphModule)
+            setattr(split, str(node.target), _Module(Subgraph(inner, options).program(), _single(inner)))
+    split.recompile()
+    return split
+
+
+class _Module(torch.nn.Module):
+    """A program in the place of a submodule."""
+
+    def __init__(self, program: TensorProgram, single: bool) -> None:
+        super().__init__()
+        self.program, self.single = program, single
+
+    def forward(self, *args: Any) -> Any:
+        found = self.program(list(args))
+        return found[0] if self.single else found
+
+
+def _single(module: GraphModule) -> bool:
+    """Whether a graph gives one value and not a tuple."""
+    (last,) = (n for n in module.graph.nodes if n.op == "output")
+    return not isinstance(last.args[0], tuple | list)
+
+
+def _computes(module: GraphModule) -> bool:
+    return any(n.op == "call_function" for n in module.graph.nodes)
+
+
+def _eager(module: GraphModule) -> Callable[[list[Any]], Any]:
+    return lambda args: module(*args)
+
+
+def _boxed(run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    """As AOTAutograd wants it told: the arguments come as one list."""
+
+    def boxed(args: list[Any]) -> Any:
+        return run(args)
+
+    boxed._boxed_call = True  # type: ignore[attr-defined]
+    return boxed

@@ -1,0 +1,94 @@
+"""A graph of ATen operations, all of which xlac has, compiled into something called with tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+
+from xlac.compiler import compile
+from xlac.frontends.torch.errors import Unsupported
+from xlac.frontends.torch.importer import Importer, output_of
+from xlac.frontends.torch.sizes import Sizes
+from xlac.ir.dims import Dim, Sym, symbols
+from xlac.ir.graph import Graph, Node
+from xlac.model import Model
+from xlac.ops import build
+from xlac.torched.layout import inverse, order
+from xlac.torched.program import Input, Output, Passed, Result, TensorProgram
+from xlac_sdk.source import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `torch.compile(…, options={…})` may say."""
+
+    target: str = "cpu"
+    threads: int | None = None
+    precision: str = "default"
+    fallback: bool = True
+    name: str = "graph"
+
+
+class Subgraph:
+    """A graph on its way to a program. `unsupported` lists what stands in the way."""
+
+    def __init__(self, module: GraphModule, options: Options) -> None:
+        self.module, self.options = module, options
+        self.importer = Importer(module, Sizes())
+        self.inputs: list[Input] = []
+        self.params: list[Node] = []
+        values: dict[FxNode, Node | None] = {}
+        self.places = [n for n in module.graph.nodes if n.op == "placeholder"]
+        for position, place in enumerate(self.places):
+            values[place] = self._input(position, place)
+        self.values = self.importer.run(values)
+        self.unsupported: list[Unsupported] = self.importer.unsupported
+
+    def _input(self, position: int, place: FxNode) -> Node | None:
+        meta = place.meta.get("val")
+        if not isinstance(meta, torch.Tensor):
+            return None
+        type = self.importer.type_of(meta)
+        perm = order(meta)
+        name = f"{place.name}"
+        shape = type.shape if perm is None else tuple(type.shape[axis] for axis in perm)
+        node = build.param(name, type.dtype, shape, origin=Origin(name))
+        self.params.append(node)
+        self.inputs.append(Input(position, name, perm, any(isinstance(d, Sym) for d in shape)))
+        return node if perm is None else build.transpose(node, inverse(perm))
+
+    def program(self) -> TensorProgram:
+        """Compiled. There must be nothing unsupported."""
+        outputs: dict[str, Node] = {}
+        results = [self._result(fx, outputs) for fx in output_of(self.module)]
+        seed = self.importer.random.seed
+        used = set(Graph("", (), outputs).nodes())
+        kept = [n for n in self.params if n in used or self._sizes_needed(n)]
+        graph = Graph(self.options.name, (*kept, *([seed] if seed else [])), outputs)
+        model = Model(graph, {}, self.importer.sizes.symbols)
+        model = replace(model, precision=self.options.precision)
+        names = {n.name for n in kept}
+        compiled = compile(model, self.options.target, threads=self.options.threads)
+        return TensorProgram(model, compiled, [i for i in self.inputs if i.name in names], results, self.importer.random.name if seed else "")
+
+    def _sizes_needed(self, node: Node) -> bool:
+        return any(symbols(d) for d in node.shape)
+
+    def _result(self, fx: Any, outputs: dict[str, Node]) -> Result:
+        if not isinstance(fx, FxNode):
+            return fx  # type: ignore[no-any-return]
+        if fx.op == "placeholder":
+            return Passed(self.places.index(fx))
+        value = self.values[fx]
+        if not isinstance(value, Node):
+            return value  # type: ignore[no-any-return]
+        perm = order(fx.meta["val"])
+        if perm is not None:
+            value = build.transpose(value, perm)
+        dims: tuple[Dim, ...] = value.shape
+        outputs[fx.name] = value
+        return Output(fx.name, value.type.dtype, dims, None if perm is None else inverse(perm))
