@@ -1,0 +1,63 @@
+"""The example projects are built and run as their first lines say."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from c_harness import EXAMPLES, SPECS, build, needs, run
+
+import xlac
+
+
+@cache
+def answer() -> str:
+    """What the examples must say, from the reference backend."""
+    pixels = [int(p) for p in (EXAMPLES / "three.inc").read_text().split(",")]
+    model = xlac.compile(SPECS / "digits.yaml", target="reference", dims={"batch": 1})
+    probabilities = model(image=np.array([pixels], np.float32) / 16)[0]
+    return f"a {probabilities.argmax()}, with probability {probabilities.max():.3f}\n"
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(EXAMPLES, tmp_path / "examples"))
+
+
+def test_c(examples: Path) -> None:
+    needs("make", "cc")
+    build("digits", examples / "c" / "digits", "--dim", "batch=1")
+    run("make", cwd=examples / "c")
+    assert run("./digit", cwd=examples / "c") == answer()
+
+
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_cpp(examples: Path, standard: str) -> None:
+    needs("make", "cc", "g++")
+    build("digits", examples / "cpp" / "digits", "--dim", "batch=1", "--emit", "c,h,hpp")
+    run("make", f"CXXFLAGS=-O2 -std={standard} -pedantic -Werror", cwd=examples / "cpp")
+    refused = "refused: 'image' has another number of elements than the model's\n"
+    assert run("./digit", cwd=examples / "cpp") == refused + answer()
+
+
+@pytest.mark.parametrize("weights", ["embed", "incbin"])
+def test_cmake(examples: Path, weights: str) -> None:
+    needs("cmake", "cc", "g++")
+    folder = examples / "cmake"
+    build("digits", folder / "digits", "--dim", "batch=1", "--emit", "c,h,hpp,cmake", "--weights", weights)
+    run("cmake", "-S", ".", "-B", "build", f"-Ddigits_DIR={folder / 'digits'}", cwd=folder)
+    run("cmake", "--build", "build", cwd=folder)
+    assert run("build/digit_c", cwd=folder) == answer()
+    assert run("build/digit_cpp", cwd=folder).endswith(answer())
+
+
+def test_rust(examples: Path) -> None:
+    needs("rustc", "cc")
+    folder = examples / "rust"
+    build("digits", folder / "digits", "--dim", "batch=1", "--emit", "c,h,rs")
+    run("cc", "-O2", "-c", "digits/digits.c", "-o", "digits.o", cwd=folder)
+    run("rustc", "--edition", "2024", "-D", "warnings", "main.rs", "-C", "link-arg=digits.o", "-C", "link-arg=-lm", cwd=folder)
+    assert run("./main", cwd=folder) == answer()
