@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from xlac_sdk.dims import evaluate as at_sizes
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.primitives import Primitive
@@ -35,6 +36,7 @@ from xlac_sdk.program import (
 )
 from xlac_sdk.pytext import Text
 from xlac_sdk.semantics import evaluate, fold
+from xlac_sdk.sizes import of_call
 
 Array = NDArray[Any]
 POISON = 0xFF  # NaN as a float, -1 as a signed integer
@@ -148,7 +150,7 @@ def run_kernel(kernel: Kernel, buffers: Mapping[str, Array], sizes: Mapping[str,
 
 
 Memory = dict[Slot, Array]
-Counters = dict[str, int]
+Counters = dict[str, int]  # of the loops around a step, and the sizes of the call, by name
 Action = Callable[[Memory, Counters], None]
 
 
@@ -175,6 +177,7 @@ class Interpreter:
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name."""
+        sizes = of_call(self.program, inputs)
         arena = np.full(self.program.arena_bytes, POISON, np.uint8)
         memory = dict(self._constants)
         for slot in self.program.inputs:
@@ -184,41 +187,43 @@ class Interpreter:
         for slot in self.program.slots:
             if slot.role in (Role.TEMPORARY, Role.STATE):
                 block = arena if slot.role is Role.TEMPORARY else self._state
-                memory[slot] = _view(block, slot)
+                memory[slot] = _view(block, slot, sizes)
         with np.errstate(all="ignore"):
             if not self.program.state_bytes:
-                self._run(memory)
+                self._run(memory, sizes)
                 return
             with self._lock:
-                self._run(memory)
+                self._run(memory, sizes)
 
-    def _run(self, memory: Memory) -> None:
+    def _run(self, memory: Memory, sizes: Counters) -> None:
         for action in self._actions:
-            action(memory, {})
+            action(memory, sizes)
 
     def _action(self, step: Step) -> Action:
         match step:
             case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
                 function = self._functions[kernel]
-                names = {v.name: value for v, value in zip(kernel.sizes, sizes, strict=True)}
-                extents = [b.size if isinstance(b.size, int) else extent(b.size, names) for b in kernel.parameters]
 
                 def launch(memory: Memory, counters: Counters) -> None:
+                    given = [at_sizes(size, counters) for size in sizes]
+                    names = {v.name: value for v, value in zip(kernel.sizes, given, strict=True)}
+                    extents = [b.size if isinstance(b.size, int) else extent(b.size, names) for b in kernel.parameters]
                     pairs = zip(arguments, extents, strict=True)
-                    function(*(_part(memory, counters, a, count) for a, count in pairs), *sizes)
+                    function(*(_part(memory, counters, a, count) for a, count in pairs), *given)
 
                 return launch
             case Copy(target=target, source=source, count=count):
 
                 def copy(memory: Memory, counters: Counters) -> None:
-                    _part(memory, counters, target, count)[:] = _part(memory, counters, source, count)
+                    many = at_sizes(count, counters)
+                    _part(memory, counters, target, many)[:] = _part(memory, counters, source, many)
 
                 return copy
             case Repeat(counter=counter, count=count, body=body):
                 inner = [self._action(s) for s in body]
 
                 def repeat(memory: Memory, counters: Counters) -> None:
-                    for number in range(count):
+                    for number in range(at_sizes(count, counters)):
                         now = {**counters, counter: number}
                         for action in inner:
                             action(memory, now)
@@ -247,9 +252,9 @@ class Interpreter:
 
                 return branch
             case Stamp(log=log, code=code):
-                room = log.slot.size - log.offset
 
                 def stamp(memory: Memory, counters: Counters) -> None:
+                    room = log.slot.size - at_sizes(log.offset, counters)
                     held = _part(memory, counters, log, room)
                     count = int(held[0]) if code else 0
                     if 3 + 2 * count <= room:
@@ -263,7 +268,8 @@ class Interpreter:
                 whole = self._claimed[name]
 
                 def call(memory: Memory, counters: Counters) -> None:
-                    pairs = zip(arguments, shapes, strict=True)
+                    known = [tuple(at_sizes(n, counters) for n in shape) for shape in shapes]
+                    pairs = zip(arguments, known, strict=True)
                     whole(attributes, *(_part(memory, counters, a, prod(s)).reshape(s) for a, s in pairs))
 
                 return call
@@ -275,13 +281,15 @@ def _read_only(array: Array) -> Array:
     return view
 
 
-def _view(block: Array, slot: Slot) -> Array:
-    return block[slot.offset : slot.offset + slot.nbytes].view(slot.dtype.numpy)
+def _view(block: Array, slot: Slot, sizes: Counters) -> Array:
+    nbytes = at_sizes(slot.elements, sizes) * slot.dtype.nbytes
+    return block[slot.offset : slot.offset + nbytes].view(slot.dtype.numpy)
 
 
 def _part(memory: Memory, counters: Counters, argument: Argument, count: int) -> Array:
     """The elements that an argument points at; exactly `count`, or the program is wrong."""
-    start = argument.offset + sum(counters[name] * stride for name, stride in argument.strides)
+    start = at_sizes(argument.offset, counters)
+    start += sum(counters[name] * at_sizes(stride, counters) for name, stride in argument.strides)
     whole = memory[argument.slot]
     if not 0 <= start <= len(whole) - count:
         where = f"elements {start} to {start + count} of '{argument.slot.symbol}'"

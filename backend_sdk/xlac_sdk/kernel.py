@@ -69,8 +69,9 @@ class Const:
 class Var:
     """A loop counter, a kernel size, or a name bound by Let.
 
-    For index variables `low` and `high` bound the value (inclusive) and `multiple` divides it, where
-    known: index arithmetic is simplified with them. They are facts, not part of the identity.
+    For index variables `low` and `high` bound the value (inclusive), `below` exceeds it (an expression over the
+    kernel's sizes) and `multiple` divides it, where known: index arithmetic is simplified with them. They are
+    facts, not part of the identity.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Var:
     low: int | None = field(default=None, compare=False)
     high: int | None = field(default=None, compare=False)
     multiple: int = field(default=1, compare=False)
+    below: Expr | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ outlives one turn: it was used before the loop, a turn reads it first, or each t
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from xlac_sdk.dims import Dim, evaluate
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpret import extent
 from xlac_sdk.kernel import Access
@@ -51,7 +53,15 @@ def check(program: Program) -> None:
     for slot in (*program.inputs, *program.outputs):
         if slot not in known:
             raise VerifyError(f"'{slot.symbol}' is not among the program's slots")
-    _Steps(program).run()
+    for sizes in _corners(program):
+        _Steps(program, sizes).run()
+
+
+def _corners(program: Program) -> list[dict[str, int]]:
+    """All sizes at their least, and all at their greatest: what is said over sizes is checked at both."""
+    if not program.sizes:
+        return [{}]
+    return [{s.name: s.min for s in program.sizes}, {s.name: s.max for s in program.sizes}]
 
 
 def _placed(program: Program, slot: Slot) -> None:
@@ -74,10 +84,10 @@ def _bytes(slot: Slot) -> str:
 
 
 class _Steps:
-    """Walks the steps once, in order, keeping a clock."""
+    """Walks the steps once, in order, keeping a clock; the sizes of the program have these values."""
 
-    def __init__(self, program: Program) -> None:
-        self.program, self.slots = program, set(program.slots)
+    def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
+        self.program, self.slots, self.sizes = program, set(program.slots), sizes
         self.now = 0
         self.lives: dict[Slot, _Life] = {}
         self.written: set[Slot] = set()
@@ -85,6 +95,9 @@ class _Steps:
         self.first_reads: list[set[Slot]] = []  # per open loop: slots whose first use in it is a read
         self.seen: list[set[Slot]] = []
         self.pieces: list[set[Slot]] = []
+
+    def known(self, size: Dim) -> int:
+        return evaluate(size, self.sizes)
 
     def run(self) -> None:
         self.steps(self.program.steps)
@@ -122,13 +135,14 @@ class _Steps:
                 case Copy(target=target, source=source, count=count):
                     if target.slot.dtype is not source.slot.dtype:
                         raise VerifyError(f"a copy from '{source.slot.symbol}' to '{target.slot.symbol}' changes the dtype")
-                    self.touch(source, count, reads=True, writes=False, who="a copy")
-                    self.touch(target, count, reads=False, writes=True, who="a copy")
-                    self.disjoint("a copy", [(source, count, False), (target, count, True)])
+                    many = self.known(count)
+                    self.touch(source, many, reads=True, writes=False, who="a copy")
+                    self.touch(target, many, reads=False, writes=True, who="a copy")
+                    self.disjoint("a copy", [(source, many, False), (target, many, True)])
                 case Repeat(counter=counter, count=count, body=body):
                     if counter in self.counts:
                         raise VerifyError(f"counter '{counter}' is taken by a loop around")
-                    self.counts[counter] = count
+                    self.counts[counter] = self.known(count)
                     self.loop((body,), counter)
                     del self.counts[counter]
                 case While(condition=condition, flag=flag, body=body):
@@ -144,7 +158,7 @@ class _Steps:
                 case Stamp(log=log):
                     if log.slot.dtype is not DType.I64:
                         raise VerifyError(f"the log '{log.slot.symbol}' of a stamp is {log.slot.dtype}, not i64")
-                    self.touch(log, log.slot.size - log.offset, reads=False, writes=True, who="a stamp")
+                    self.touch(log, log.slot.size - self.known(log.offset), reads=False, writes=True, who="a stamp")
                 case Call(name=name, arguments=arguments):
                     for argument in arguments:
                         self.touch(argument, 0, reads=False, writes=True, who=f"call {name}", foreign=True)
@@ -176,7 +190,7 @@ class _Steps:
             raise VerifyError(f"kernel {kernel.name} takes {len(kernel.parameters)} buffers, not {len(step.arguments)}")
         if len(step.sizes) != len(kernel.sizes):
             raise VerifyError(f"kernel {kernel.name} takes {len(kernel.sizes)} sizes, not {len(step.sizes)}")
-        names = {v.name: value for v, value in zip(kernel.sizes, step.sizes, strict=True)}
+        names = {v.name: self.known(value) for v, value in zip(kernel.sizes, step.sizes, strict=True)}
         ranges = []
         for buffer, argument in zip(kernel.parameters, step.arguments, strict=True):
             if buffer.dtype is not argument.slot.dtype:
@@ -196,14 +210,17 @@ class _Steps:
         slot = argument.slot
         if slot not in self.slots:
             raise VerifyError(f"{who} uses slot '{slot.symbol}', which the program does not declare")
-        low = high = argument.offset
+        low = high = self.known(argument.offset)
+        size = self.known(slot.elements)
         for counter, stride in argument.strides:
             if counter not in self.counts:
                 raise VerifyError(f"{who} moves '{slot.symbol}' with '{counter}', which no loop around counts")
-            reach = stride * max(0, self.counts[counter] - 1)
+            if not self.counts[counter]:
+                return  # no turn of that loop is taken
+            reach = self.known(stride) * (self.counts[counter] - 1)
             low, high = low + min(0, reach), high + max(0, reach)
-        if low < 0 or high + count > slot.size:
-            raise VerifyError(f"{who} reaches elements {low} to {high + count} of '{slot.symbol}', which has {slot.size}")
+        if low < 0 or high + count > size:
+            raise VerifyError(f"{who} reaches elements {low} to {high + count} of '{slot.symbol}', which has {size}")
         if writes and not foreign and slot.role in (Role.INPUT, Role.CONSTANT):
             raise VerifyError(f"{who} writes '{slot.symbol}', which is only read")
         if reads and count and slot.role in (Role.TEMPORARY, Role.OUTPUT) and slot not in self.written:
@@ -226,5 +243,6 @@ class _Steps:
             for other, more, also in ranges[number + 1 :]:
                 if not (writes or also) or one.slot is not other.slot or one.strides != other.strides:
                     continue
-                if one.offset < other.offset + more and other.offset < one.offset + count:
+                start, also_start = self.known(one.offset), self.known(other.offset)
+                if start < also_start + more and also_start < start + count:
                     raise VerifyError(f"{who} is given '{one.slot.symbol}' twice, and writes it")

@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from xlac_sdk.dims import Dim, Shape, Symbol, at_opt, evaluate, most, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Kernel, Work
 from xlac_sdk.source import Origin
@@ -36,23 +37,30 @@ class Slot:
     name: str
     symbol: str
     dtype: DType
-    shape: tuple[int, ...]
+    shape: Shape
     role: Role
     offset: int = 0
     align: int = 64
     origin: Origin | None = None
 
     @property
+    def elements(self) -> Dim:
+        """How many there are, over the program's sizes."""
+        return volume(self.shape)
+
+    @property
     def size(self) -> int:
-        """Elements."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        """Elements; where sizes are open, the most there can be."""
+        return most(self.elements)
 
     @property
     def nbytes(self) -> int:
+        """Bytes of as many elements."""
         return self.size * self.dtype.nbytes
+
+    def extents(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape for given sizes."""
+        return tuple(evaluate(extent, sizes) for extent in self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +68,8 @@ class Argument:
     """A pointer into a slot: `offset + sum(counter * stride)` elements from its start."""
 
     slot: Slot
-    offset: int = 0
-    strides: tuple[tuple[str, int], ...] = ()  # (counter of an enclosing Repeat, elements a step)
+    offset: Dim = 0
+    strides: tuple[tuple[str, Dim], ...] = ()  # (counter of an enclosing Repeat, elements a step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class Launch:
 
     kernel: Kernel
     arguments: tuple[Argument, ...]
-    sizes: tuple[int, ...] = ()
+    sizes: tuple[Dim, ...] = ()
     origins: tuple[Origin, ...] = ()
 
 
@@ -83,7 +91,7 @@ class Copy:
 
     target: Argument
     source: Argument
-    count: int
+    count: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,7 @@ class Repeat:
     """Runs steps `count` times with `counter` = 0, 1, …; arguments inside may move with it."""
 
     counter: str
-    count: int
+    count: Dim
     body: tuple[Step, ...]
 
 
@@ -121,7 +129,7 @@ class Call:
 
     name: str
     arguments: tuple[Argument, ...]
-    shapes: tuple[tuple[int, ...], ...] = ()
+    shapes: tuple[Shape, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin | None = None
 
@@ -145,7 +153,10 @@ Step = Launch | Copy | Repeat | While | Branch | Call | Stamp
 class Program:
     """What a backend is given. Inputs and outputs are in the order of the model's declaration.
 
-    `constants` holds the data of every CONSTANT slot, by symbol; arrays may be memory-mapped.
+    `constants` holds the data of every CONSTANT slot, by symbol; arrays may be memory-mapped. `sizes` are the
+    sizes that each call chooses (by the shapes of its inputs), within their bounds: extents of slots, counts and
+    offsets of steps, and what kernels are launched with are said over them. Places in memory are not: temporaries
+    lie where the largest fit.
     """
 
     name: str
@@ -156,6 +167,7 @@ class Program:
     constants: Mapping[str, NDArray[Any]]
     arena_bytes: int = 0
     state_bytes: int = 0
+    sizes: tuple[Symbol, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)  # for the manifest: flops, parameters, hashes
 
     @property
@@ -184,9 +196,9 @@ def _work(steps: tuple[Step, ...]) -> Work:
             case Launch(kernel=kernel):
                 inner = kernel.work
             case Copy(count=count, target=target):
-                inner = Work(0, 2 * count * target.slot.dtype.nbytes)
-            case Repeat(count=times, body=body):
-                inner = _work(body)
+                inner = Work(0, 2 * at_opt(count) * target.slot.dtype.nbytes)
+            case Repeat(count=count, body=body):
+                times, inner = at_opt(count), _work(body)
             case While(condition=condition, body=body):
                 inner = _work((*condition, *body))
             case Branch(branches=branches):

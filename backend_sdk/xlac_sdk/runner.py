@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xlac_sdk.backend import Array, Device
+from xlac_sdk.dims import evaluate
 from xlac_sdk.program import (
     Argument,
     Branch,
@@ -24,9 +25,10 @@ from xlac_sdk.program import (
     Step,
     While,
 )
+from xlac_sdk.sizes import of_call
 
 ALIGN = 256  # bytes: what `Device.alloc` promises, and so what every slot of a block may rely on
-Counters = Mapping[str, int]
+Counters = Mapping[str, int]  # of the loops around a step, and the sizes of the call, by name
 
 
 class Runner:
@@ -54,11 +56,11 @@ class Runner:
                 raise RuntimeError(f"the program '{self.program.name}' is closed")
             for slot in self.program.inputs:
                 self._upload(slot, inputs[slot.name])
-            self._steps(self.program.steps, {})
+            self._steps(self.program.steps, of_call(self.program, inputs))
             for slot in self.program.outputs:
-                if slot.nbytes:
-                    array = outputs[slot.name].reshape(-1).view(np.uint8)
-                    self.device.copy(array.data, self._places[slot], slot.nbytes)
+                array = outputs[slot.name].reshape(-1).view(np.uint8)
+                if array.nbytes:
+                    self.device.copy(array.data, self._places[slot], array.nbytes)
             self.device.sync()
 
     def close(self) -> None:
@@ -100,12 +102,13 @@ class Runner:
         return places
 
     def _upload(self, slot: Slot, array: Array) -> None:
-        if slot.nbytes:
-            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            self.device.copy(self._places[slot], flat.data, slot.nbytes)
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        if flat.nbytes:
+            self.device.copy(self._places[slot], flat.data, flat.nbytes)
 
     def _address(self, argument: Argument, counters: Counters) -> int:
-        moved = argument.offset + sum(counters[name] * stride for name, stride in argument.strides)
+        moved = evaluate(argument.offset, counters)
+        moved += sum(counters[name] * evaluate(stride, counters) for name, stride in argument.strides)
         return self._places[argument.slot] + moved * argument.slot.dtype.nbytes
 
     def _read(self, argument: Argument, counters: Counters) -> int:
@@ -121,7 +124,7 @@ class Runner:
         self.device.sync()
         now, start = time.perf_counter_ns(), self._address(log, counters)
         count = 0 if code == 0 else self._read(log, counters)
-        if 3 + 2 * count <= log.slot.size - log.offset:
+        if 3 + 2 * count <= log.slot.size - evaluate(log.offset, counters):
             for place, value in ((1 + 2 * count, code), (2 + 2 * count, now), (0, count + 1)):
                 self.device.copy(start + 8 * place, np.asarray([value], np.int64).view(np.uint8).data, 8)
             self.device.sync()
@@ -132,13 +135,14 @@ class Runner:
         for step in steps:
             match step:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
-                    self.device.launch(kernel, tuple(self._address(a, counters) for a in arguments), sizes)
+                    given = tuple(evaluate(size, counters) for size in sizes)
+                    self.device.launch(kernel, tuple(self._address(a, counters) for a in arguments), given)
                 case Copy(target=target, source=source, count=count):
-                    nbytes = count * source.slot.dtype.nbytes
+                    nbytes = evaluate(count, counters) * source.slot.dtype.nbytes
                     if nbytes:
                         self.device.copy(self._address(target, counters), self._address(source, counters), nbytes)
                 case Repeat(counter=counter, count=count, body=body):
-                    for number in range(count):
+                    for number in range(evaluate(count, counters)):
                         self._steps(body, {**counters, counter: number})
                 case While(condition=condition, flag=flag, body=body):
                     self._steps(condition, counters)

@@ -10,13 +10,15 @@ import numpy as np
 from xlac.arrays import as_array
 from xlac.results import Results
 from xlac_sdk.backend import Array, Executable
+from xlac_sdk.dims import Shape
 from xlac_sdk.program import Program, Slot
+from xlac_sdk.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Target
 
 
 class Compiled:
-    """A model compiled for one target and one set of sizes.
+    """A model compiled for one target, and one set of sizes or all within their bounds.
 
     Call it with arrays in the order of the model's inputs or by name; one output is returned as an array,
     several as a dict by name. Anything with DLPack or `__array__` is taken; a dtype or shape that differs
@@ -40,8 +42,9 @@ class Compiled:
                 return found if self._single else dict(zip(self._results, found, strict=True))
             if found is not NotImplemented:
                 return self._given(dict(zip(self._outputs, found if len(self._outputs) > 1 else (found,), strict=True)))
-        results = self._allocate()
-        self._run(self._bound(arrays, named), results)
+        inputs = self._bound(arrays, named)
+        results = self._allocate(of_call(self.program, inputs))
+        self._run(inputs, results)
         return self._given(results)
 
     def _given(self, arrays: dict[str, Array]) -> Any:
@@ -56,10 +59,11 @@ class Compiled:
         overlap an input.
         """
         arrays = self._bound((), inputs)
+        sizes = of_call(self.program, arrays)
         for slot in self.program.outputs:
             if slot.name not in out:
                 raise _wrong("XL6004", f"output '{slot.name}' is missing from `out`")
-            _check_output(slot, out[slot.name], arrays)
+            _check_output(slot, out[slot.name], arrays, sizes)
         _unknown("output", out, [s.name for s in self.program.outputs])
         self._run(arrays, out)
 
@@ -75,8 +79,8 @@ class Compiled:
     def _run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         self.executable.run(inputs, outputs)
 
-    def _allocate(self) -> dict[str, Array]:
-        return {s.name: np.empty(s.shape, s.dtype.numpy) for s in self.program.outputs}
+    def _allocate(self, sizes: Mapping[str, int]) -> dict[str, Array]:
+        return {s.name: np.empty(s.extents(sizes), s.dtype.numpy) for s in self.program.outputs}
 
     def _named(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Every input by name, or SourceError for one missing, unknown or given twice."""
@@ -108,21 +112,21 @@ def as_input(slot: Slot, value: Any) -> Array:
     if array.dtype != slot.dtype.numpy:
         hint = f"convert it: x.astype(np.{slot.dtype.numpy.name})"
         raise _wrong("XL6002", f"input '{slot.name}' must be {slot.dtype}, not {array.dtype}", hint)
-    if array.shape != slot.shape:
+    if not _fits(array.shape, slot.shape):
         raise _wrong("XL6003", f"input '{slot.name}' must have shape {_shape(slot.shape)}, not {_shape(array.shape)}")
     if not array.flags.c_contiguous or not array.flags.aligned:
         array = np.array(array, order="C")
     return array
 
 
-def _check_output(slot: Slot, array: Any, inputs: Mapping[str, Array]) -> None:
-    name = slot.name
+def _check_output(slot: Slot, array: Any, inputs: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
+    name, shape = slot.name, slot.extents(sizes)
     if not isinstance(array, np.ndarray):
         raise _wrong("XL6004", f"output '{name}' must be a NumPy array, not {type(array).__name__}")
     if array.dtype != slot.dtype.numpy:
         raise _wrong("XL6002", f"output '{name}' must be {slot.dtype}, not {array.dtype}")
-    if array.shape != slot.shape:
-        raise _wrong("XL6003", f"output '{name}' must have shape {_shape(slot.shape)}, not {_shape(array.shape)}")
+    if array.shape != shape:
+        raise _wrong("XL6003", f"output '{name}' must have shape {_shape(shape)}, not {_shape(array.shape)}")
     if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
         raise _wrong("XL6004", f"output '{name}' must be C-contiguous, aligned and writable")
     overlapping = next((n for n, a in inputs.items() if np.may_share_memory(a, array)), None)
@@ -140,7 +144,12 @@ def _unknown(kind: str, given: Mapping[str, Any], known: list[str]) -> None:
             raise _wrong("XL6001", f"unknown {kind} '{name}'", hint)
 
 
-def _shape(shape: tuple[int, ...]) -> str:
+def _fits(given: tuple[int, ...], wanted: Shape) -> bool:
+    """Whether ranks and fixed extents agree; open ones are looked at together, by `of_call`."""
+    return len(given) == len(wanted) and all(n == m or not isinstance(m, int) for n, m in zip(given, wanted, strict=True))
+
+
+def _shape(shape: Shape) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 

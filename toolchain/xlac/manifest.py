@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from xlac_sdk.capi.weights import Weights
+from xlac_sdk.dims import static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.package import Artefact, Package
 from xlac_sdk.program import Program, Role, Slot
@@ -50,7 +51,7 @@ class Tensor(_Part):
     @staticmethod
     def of(slot: Slot) -> Tensor:
         return Tensor(
-            name=slot.name, symbol=slot.symbol, dtype=slot.dtype, shape=slot.shape, bytes=slot.nbytes,
+            name=slot.name, symbol=slot.symbol, dtype=slot.dtype, shape=static(slot.shape), bytes=slot.nbytes,
             align=slot.dtype.nbytes,
         )  # fmt: skip
 

@@ -74,7 +74,7 @@ def check(case: Case, backend: Backend, target: Target) -> list[Outcome]:
 
 
 def _run(executable: Executable, case: Case) -> dict[str, Array]:
-    outputs = {s.name: np.full(s.size * s.dtype.nbytes, 0xA5, np.uint8).view(s.dtype.numpy).reshape(s.shape) for s in case.program.outputs}
+    outputs = {s.name: np.full(s.size * s.dtype.nbytes, 0xA5, np.uint8).view(s.dtype.numpy).reshape(s.extents({})) for s in case.program.outputs}
     for _ in range(case.calls):
         executable.run(case.inputs, outputs)
     return outputs

@@ -1,33 +1,26 @@
 """The function that runs a program: launches, copies and host control flow as straight LLVM code.
 
-`run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the inputs' and then the outputs' addresses,
-`fixed` to those of constants and the state block (ahead of time: to the block of constants itself), `pool` to the threads' pool or is null. A parallel
-kernel is split into chunks that the pool's threads claim, when its work pays for waking them.
+`run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the inputs' and then the outputs' addresses, which the
+sizes of the call follow, `fixed` to those of constants and the state block (ahead of time: to the block of constants
+itself), `pool` to the threads' pool or is null. A parallel kernel is split into chunks that the pool's threads claim,
+when its work pays for waking them. A program with open sizes has `extents(ptr sizes, ptr shapes)` besides, which
+writes the extents of all inputs and outputs one after another.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xlac_cpu import layout, stamp
+from xlac_cpu.division import BYTES_PER_NS, is_open, nanoseconds, open_split, split
+from xlac_cpu.expressions import Expressions, Style
 from xlac_cpu.spelling import memory
 from xlac_cpu.writer import Writer
-from xlac_sdk.build import bounds
-from xlac_sdk.kernel import Apply, Const, Expr, Kernel, Var
-from xlac_sdk.primitives import Primitive
+from xlac_sdk import build
+from xlac_sdk.dims import Dim, at_opt
+from xlac_sdk.kernel import Expr, Kernel
 from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Stamp, Step, While
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
-P = Primitive
 SEGMENT = 128  # steps in one function: LLVM's time grows faster than a function's length
-CHUNKS = 4  # for each thread, so that a busy core delays only what it took
-WORTH = 5_000  # nanoseconds of work below which a second thread does not pay
-_FLOPS_PER_NS, _BYTES_PER_NS = 20, 10  # a modest core
-
-
-def nanoseconds(kernel: Kernel) -> float:
-    """About how long a kernel takes on one thread."""
-    return max(kernel.work.flops / _FLOPS_PER_NS, kernel.work.bytes / _BYTES_PER_NS)
 
 
 def estimate(steps: tuple[Step, ...]) -> float:
@@ -38,69 +31,14 @@ def estimate(steps: tuple[Step, ...]) -> float:
             case Launch(kernel=kernel):
                 total += nanoseconds(kernel)
             case Copy(count=count, target=target):
-                total += count * target.slot.dtype.nbytes / _BYTES_PER_NS
+                total += at_opt(count) * target.slot.dtype.nbytes / BYTES_PER_NS
             case Repeat(count=count, body=body):
-                total += count * estimate(body)
+                total += at_opt(count) * estimate(body)
             case While():
                 total += 1e9
             case Branch(branches=branches):
                 total += max((estimate(branch) for branch in branches), default=0.0)
     return total
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """How a launch is divided: chunks of `size` counter values from `start` to `stop`."""
-
-    start: int
-    stop: int
-    size: int
-    chunks: int
-
-
-def split(launch: Launch, threads: int) -> Split | None:
-    """The division of a parallel kernel, one chunk when it does not pay; None for a serial kernel."""
-    kernel = launch.kernel
-    loop = kernel.parallel
-    if loop is None:
-        return None
-    sizes = {var.name: size for var, size in zip(kernel.sizes, launch.sizes, strict=True)}
-    start, stop = known(loop.start, sizes), known(loop.stop, sizes)
-    trips = max(0, -(-(stop - start) // loop.step))
-    most = min(trips // max(1, loop.grain), threads * CHUNKS)
-    work = nanoseconds(kernel)
-    if threads < 2 or most < 2 or (work and work < WORTH):
-        return Split(start, stop, max(1, stop - start), 1)
-    each = -(-trips // most)
-    return Split(start, stop, each * loop.step, -(-trips // each))
-
-
-def known(node: Expr, sizes: dict[str, int]) -> int:
-    """The value of a scalar index over the kernel's sizes."""
-    match node:
-        case Const(value=value):
-            return int(value)
-        case Var(name=name) if name in sizes:
-            return sizes[name]
-        case Apply(primitive=primitive, operands=(a, b)):
-            i, k = known(a, sizes), known(b, sizes)
-            match primitive:
-                case P.ADD:
-                    return i + k
-                case P.SUB:
-                    return i - k
-                case P.MUL:
-                    return i * k
-                case P.DIV:
-                    return abs(i) // abs(k) * (1 if (i < 0) == (k < 0) else -1)
-                case P.MIN:
-                    return min(i, k)
-                case P.MAX:
-                    return max(i, k)
-    low, high = bounds(node)
-    if low is not None and low == high:
-        return low
-    raise UnsupportedError(Diagnostic("XL5105", "the range of a parallel loop is not known before it runs"))
 
 
 class Driver:
@@ -122,10 +60,21 @@ class Driver:
     def write(self) -> list[str]:
         """The text of every function; the last is `run`."""
         self._function("run", "", self.program.steps, ())
+        if self.program.sizes:
+            self._extents()
         return self.functions
 
+    def _extents(self) -> None:
+        body = _Body(self, {}, "sizes", 0)
+        slots = (*self.program.inputs, *self.program.outputs)
+        for place, extent in enumerate(extent for slot in slots for extent in slot.shape):
+            address = body.w.op(f"getelementptr i64, ptr %shapes, i64 {place}")
+            body.w.do(f"store i64 {body.number(extent)}, ptr {address}")
+        self.functions.append(f"define void @extents(ptr %sizes, ptr %shapes) #0 {{\n{body.w.text()}")
+
     def _function(self, name: str, linkage: str, steps: tuple[Step, ...], counters: tuple[str, ...]) -> None:
-        body = _Body(self, {counter: f"%c{i}" for i, counter in enumerate(counters)})
+        arrays = len(self.program.inputs) + len(self.program.outputs)
+        body = _Body(self, {counter: f"%c{i}" for i, counter in enumerate(counters)}, "io", arrays)
         body.steps(steps)
         extra = "".join(f", i64 %c{i}" for i in range(len(counters)))
         self.functions.append(
@@ -146,10 +95,24 @@ class Driver:
 class _Body:
     """The steps of one function."""
 
-    def __init__(self, driver: Driver, counters: dict[str, str]) -> None:
+    def __init__(self, driver: Driver, counters: dict[str, str], table: str, first: int) -> None:
+        """`table` holds the sizes of the call, from its entry `first` on."""
         self.driver, self.counters = driver, counters
         self.w = Writer(driver.declarations)
         self.frame: tuple[str, int] | None = None
+        self.values = Expressions(self.w, Style())
+        for at, symbol in enumerate(driver.program.sizes, first):
+            address = self.w.op(f"getelementptr i64, ptr %{table}, i64 {at}")
+            self.values.names[symbol.identifier] = self.w.op(f"load i64, ptr {address}, !invariant.load !0")
+
+    def number(self, size: Dim) -> str:
+        """A size of the program, for this call."""
+        return str(size) if isinstance(size, int) else self.value(build.lift(size))
+
+    def value(self, expr: Expr) -> str:
+        """What is computed over sizes."""
+        self.values.memo.clear()
+        return self.values.value(expr)
 
     def steps(self, steps: tuple[Step, ...]) -> None:
         if len(steps) > SEGMENT:
@@ -167,14 +130,13 @@ class _Body:
             case Launch():
                 self.launch(step)
             case Copy(target=target, source=source, count=count):
-                nbytes = count * target.slot.dtype.nbytes
-                if nbytes:
+                if count != 0:
                     w.declare("void", "llvm.memcpy.p0.p0.i64", "ptr", "ptr", "i64", "i1")
-                    to, start = self.pointer(target), self.pointer(source)
+                    to, start, nbytes = self.pointer(target), self.pointer(source), self.number(count * target.slot.dtype.nbytes)
                     w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {nbytes}, i1 false)")
             case Repeat(counter=counter, count=count, body=body):
-                if count > 0:
-                    with w.loop("0", str(count), 1, certain=True) as text:
+                if count != 0:
+                    with w.loop("0", self.number(count), 1, certain=isinstance(count, int)) as text:
                         before = self.counters
                         self.counters = {**before, counter: text}
                         self.steps(body)
@@ -185,7 +147,7 @@ class _Body:
                 self.branch(index, branches)
             case Stamp(log=log, code=code):
                 self.driver.stamped = True
-                w.do(f"call void @{stamp.NAME}(ptr {self.pointer(log)}, i64 {code}, i64 {log.slot.size - log.offset})")
+                w.do(f"call void @{stamp.NAME}(ptr {self.pointer(log)}, i64 {code}, i64 {self.number(log.slot.size - log.offset)})")
             case Call(name=name):
                 raise UnsupportedError(Diagnostic("XL5104", f"the cpu backend does not claim '{name}'"))
 
@@ -221,25 +183,43 @@ class _Body:
         w, kernel = self.w, step.kernel
         symbol = self.driver.symbols[kernel]
         pointers = [self.pointer(argument) for argument in step.arguments]
-        given = [f"ptr {p}" for p in pointers] + [f"i64 {size}" for size in step.sizes]
-        kinds = ["ptr"] * len(pointers) + ["i64"] * len(step.sizes)
-        division = split(step, self.driver.threads) if self.driver.threads > 1 else None
-        if division is not None:
+        sizes = [self.number(size) for size in step.sizes]
+        given = [f"ptr {p}" for p in pointers] + [f"i64 {size}" for size in sizes]
+        kinds = ["ptr"] * len(pointers) + ["i64"] * len(sizes)
+        loop = kernel.parallel if self.driver.threads > 1 else None
+        if loop is not None:
             kinds += ["i64", "i64"]
         self.driver.called.setdefault(symbol, ", ".join(kinds))
-        if division is None:
+        if loop is None:
             w.do(f"call void @{symbol}({', '.join(given)})")
-            return
-        whole = ", ".join([*given, f"i64 {division.start}", f"i64 {division.stop}"])
-        if division.chunks == 1:
-            if division.stop > division.start:
-                w.do(f"call void @{symbol}({whole})")
-            return
-        self.driver.forks.setdefault(symbol, len(pointers))
-        words = [*(f"ptr {p}" for p in pointers), *(f"i64 {n}" for n in step.sizes)]
-        words += [f"i64 {n}" for n in (division.start, division.stop, division.size)]
+        elif is_open(step):
+            self.values.names.update(zip((v.name for v in kernel.sizes), sizes, strict=True))
+            found = open_split(loop, kernel, self.driver.threads)
+            start, stop, most, size, chunks = map(self.value, (found.start, found.stop, found.most, found.size, found.chunks))
+            worth = w.op(f"icmp sge i64 {most}, 2")
+            self.fork(symbol, given, start, stop, size, chunks, worth)
+        else:
+            division = split(step, self.driver.threads)
+            assert division is not None
+            if division.chunks > 1:
+                self.fork(symbol, given, *map(str, (division.start, division.stop, division.size, division.chunks)))
+            elif division.stop > division.start:
+                w.do(f"call void @{symbol}({', '.join([*given, f'i64 {division.start}', f'i64 {division.stop}'])})")
+
+    def fork(
+        self, symbol: str, given: list[str], start: str, stop: str, size: str, chunks: str, worth: str = ""
+    ) -> None:  # fmt: skip
+        """A parallel launch: by the pool in chunks, or whole where there is none (or it is not `worth` it)."""
+        w = self.w
+        whole = ", ".join([*given, f"i64 {start}", f"i64 {stop}"])
+        words = [*given, *(f"i64 {n}" for n in (start, stop, size))]
+        self.driver.forks.setdefault(symbol, sum(word.startswith("ptr ") for word in given))
         alone, together, out = w.name("alone"), w.name("together"), w.name("end")
-        w.do(f"br i1 {w.op('icmp eq ptr %pool, null')}, label %{alone}, label %{together}")
+        if worth:
+            pool = w.op("icmp ne ptr %pool, null")
+            w.do(f"br i1 {w.op(f'and i1 {pool}, {worth}')}, label %{together}, label %{alone}")
+        else:
+            w.do(f"br i1 {w.op('icmp eq ptr %pool, null')}, label %{alone}, label %{together}")
         w.label(alone)
         w.do(f"call void @{symbol}({whole})")
         w.do(f"br label %{out}")
@@ -249,7 +229,7 @@ class _Body:
             for i, word in enumerate(words):
                 w.do(f"store {word}, ptr {w.op(f'getelementptr i64, ptr {frame}, i64 {i}')}")
             fork = w.fresh("load ptr, ptr %pool")
-            w.do(f"call void {fork}(ptr %pool, ptr @{symbol}.chunk, ptr {frame}, i64 {division.chunks})")
+            w.do(f"call void {fork}(ptr %pool, ptr @{symbol}.chunk, ptr {frame}, i64 {chunks})")
         w.do(f"br label %{out}")
         w.label(out)
 
@@ -277,9 +257,9 @@ class _Body:
                 pointer = self.entry_load(base, at)
         kind = memory(slot.dtype)
         if argument.offset:
-            pointer = w.op(f"getelementptr {kind}, ptr {pointer}, i64 {argument.offset}")
+            pointer = w.op(f"getelementptr {kind}, ptr {pointer}, i64 {self.number(argument.offset)}")
         for counter, stride in argument.strides:
-            moved = w.op(f"mul i64 {self.counters[counter]}, {stride}")
+            moved = w.op(f"mul i64 {self.counters[counter]}, {self.number(stride)}")
             pointer = w.op(f"getelementptr {kind}, ptr {pointer}, i64 {moved}")
         return pointer
 

@@ -14,6 +14,7 @@ from xlac_cpu import driver, fastcall, layout, link, pool
 from xlac_cpu.machine import Machine, host
 from xlac_sdk.backend import Array
 from xlac_sdk.program import Program
+from xlac_sdk.sizes import of_call
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
 
@@ -40,7 +41,7 @@ class CpuExecutable:
         self._turn = threading.Lock() if program.state_bytes else None
         self._arenas: list[Array] = []
         self.fast: Callable[..., Any] | None = None
-        if self._turn is None:
+        if self._turn is None and not program.sizes:
             long = driver.estimate(program.steps) > fastcall.RELEASE
             self.fast = fastcall.function(
                 program, addresses["run"], ctypes.addressof(self._fixed), self._pool, long, self
@@ -52,7 +53,9 @@ class CpuExecutable:
         arrays = [array if _address(array) % slot.dtype.nbytes == 0 else array.copy()
                   for array, slot in zip(arrays, self.program.inputs, strict=True)]  # fmt: skip
         arrays += [outputs[slot.name] for slot in self.program.outputs]
-        table = (ctypes.c_void_p * len(arrays))(*map(_address, arrays))
+        sizes = of_call(self.program, inputs)
+        words = [*map(_address, arrays), *(sizes[symbol.name] for symbol in self.program.sizes)]
+        table = (ctypes.c_void_p * len(words))(*words)
         if self._turn is None:
             self._call(table)
             return

@@ -142,7 +142,7 @@ def _plan(
     kept: list[object] = []
     for slot in slots:
         descr, name = slot.dtype.numpy, sys.intern(slot.name)
-        extents = (ctypes.c_int64 * max(1, len(slot.shape)))(*slot.shape)
+        extents = (ctypes.c_int64 * max(1, len(slot.shape)))(*slot.extents({}))
         words += [id(descr), len(slot.shape), ctypes.addressof(extents), id(name)]
         kept += [descr, name, extents]
     specs = (ctypes.c_uint64 * max(1, len(words)))(*words)

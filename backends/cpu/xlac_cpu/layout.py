@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd
 
+from xlac_sdk.dims import divisor
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.program import Argument, Launch, Program, Role, Slot, walk
 
@@ -69,7 +70,7 @@ def known_alignment(argument: Argument) -> int:
     size = slot.dtype.nbytes
     if slot.role not in (Role.TEMPORARY, Role.STATE):
         return size
-    known = gcd(ALIGNMENT, slot.offset, argument.offset * size)
+    known = gcd(ALIGNMENT, slot.offset, divisor(argument.offset) * size)
     for _, stride in argument.strides:
-        known = gcd(known, stride * size)
+        known = gcd(known, divisor(stride) * size)
     return known

@@ -41,7 +41,7 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 
     generator = np.random.default_rng(0)
-    inputs = [make("random", slot.dtype, slot.shape, generator) for slot in compiled.program.inputs]
+    inputs = [make("random", slot.dtype, slot.extents({}), generator) for slot in compiled.program.inputs]
     times = measure(lambda: compiled(*inputs), seconds)
     most = ceilings.measure(backend, facts) if facts.vector_bytes else None
     program = compiled.program

@@ -37,7 +37,7 @@ def command(seconds: float, top: int, trace: Path | None, as_json: bool, **optio
     backend = find(choice.target)
     lowered = lower(model, backend.target(request(choice)))
     generator = np.random.default_rng(0)
-    inputs = [make("random", slot.dtype, slot.shape, generator) for slot in lowered.program.inputs]
+    inputs = [make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs]
     found = profile.take(lowered, backend, inputs, seconds)
     if trace is not None:
         trace.write_text(json.dumps(profile.chrome_trace(found, model.name)), encoding="utf-8")

@@ -176,7 +176,7 @@ def _entered(node: Node, arrays: Sequence[Array]) -> list[tuple[Graph, list[tupl
 
 
 def _interpreted(program: Program, given: Mapping[str, Array]) -> dict[str, Array]:
-    outputs = {s.name: np.empty(s.shape, s.dtype.numpy) for s in program.outputs}
+    outputs = {s.name: np.empty(s.extents({}), s.dtype.numpy) for s in program.outputs}
     Interpreter(program).run({s.name: np.ascontiguousarray(given[s.name]) for s in program.inputs}, outputs)
     return outputs
 

@@ -98,7 +98,7 @@ def _best(backend: Backend, target: Target, kernel: Kernel, inputs: dict[str, Ar
     given = tuple(s for s in slots if s.role is Role.INPUT)
     made = tuple(s for s in slots if s.role is Role.OUTPUT)
     program = Program(kernel.name, given, made, slots, (Launch(kernel, tuple(map(Argument, slots))),), {})
-    outputs = {s.name: np.empty(s.shape, s.dtype.numpy) for s in made}
+    outputs = {s.name: np.empty(s.size, s.dtype.numpy) for s in made}
     with TemporaryDirectory(prefix="xlac-") as folder:
         executable: Executable = backend.load(backend.build(backend.emit(program, target), Path(folder)), program, target)
         times = []

@@ -16,6 +16,7 @@ import numpy as np
 from xlac.compiler import Lowered, executable
 from xlac.ir.op import Array
 from xlac_sdk.backend import Backend
+from xlac_sdk.dims import at_opt
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Work
 from xlac_sdk.program import (
@@ -75,7 +76,7 @@ class Row:
             case Launch(kernel=kernel):
                 return kernel.work
             case Copy(count=count, target=target):
-                return Work(0, 2 * count * target.slot.dtype.nbytes)
+                return Work(0, 2 * at_opt(count) * target.slot.dtype.nbytes)
         return Work()
 
 
@@ -197,7 +198,7 @@ def _entries(program: Program) -> int:
         for step in steps:
             match step:
                 case Repeat(count=times, body=body):
-                    total += times * count(body)
+                    total += at_opt(times) * count(body)
                 case While(condition=condition, body=body):
                     total += UNKNOWN * (count(condition) + count(body))
                 case Launch() | Copy() | Call():

@@ -1,0 +1,256 @@
+"""Sizes of tensors: integers, or expressions over named symbols with bounds.
+
+A symbolic size is a polynomial with integer coefficients over atoms; an atom is a symbol or a floor
+division that did not cancel. The form is canonical, so equal expressions are equal objects by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import gcd, prod
+
+UNBOUNDED = 2**31 - 1  # the largest size assumed of a symbol without `max`
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Symbol:
+    """A named size. `opt` is the size to optimise for; every value is a multiple of `multiple_of`."""
+
+    name: str
+    min: int = field(default=0, compare=False)
+    max: int = field(default=UNBOUNDED, compare=False)
+    opt: int = field(default=1, compare=False)
+    multiple_of: int = field(default=1, compare=False)
+
+    @property
+    def identifier(self) -> str:
+        """What the size is called in kernels and in text made from them: no two symbols share it."""
+        plain = self.name.isascii() and self.name.isidentifier() and self.name[0] != "_"
+        return f"size_{self.name}" if plain else f"size__{self.name.encode().hex()}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Quotient:
+    """`floor(dividend / divisor)`, kept because it could not be divided out."""
+
+    dividend: Sym
+    divisor: int
+
+
+Atom = Symbol | Quotient
+Monomial = tuple[Atom, ...]  # sorted by text; () is the constant
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A sum of monomials with integer coefficients, never a plain constant; use `Dim` in annotations."""
+
+    parts: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Dim) -> Dim:
+        return _make(_merge(_parts(self), _parts(other)))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + other * -1
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return self * -1 + other
+
+    def __mul__(self, other: Dim) -> Dim:
+        found: dict[Monomial, int] = {}
+        for left, a in self.parts:
+            for right, b in _parts(other).items():
+                key = tuple(sorted(left + right, key=str))
+                found[key] = found.get(key, 0) + a * b
+        return _make(found)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: Dim) -> Dim:
+        if isinstance(divisor, Sym):
+            return _exact(self, divisor)
+        if divisor == 1:
+            return self
+        whole = {m: c // divisor for m, c in self.parts if c % divisor == 0 and m}
+        rest = {m: c for m, c in self.parts if c % divisor or not m}
+        constant = rest.pop((), 0)
+        if not rest:
+            return _make(_merge(whole, {(): constant // divisor}))
+        quotient, left = divmod(constant, divisor)
+        inner = _make(_merge(rest, {(): left}))
+        assert isinstance(inner, Sym)
+        return _make(_merge(whole, {(Quotient(inner, divisor),): 1}, {(): quotient}))
+
+    def __mod__(self, divisor: int) -> Dim:
+        return self - (self // divisor) * divisor
+
+    def __str__(self) -> str:
+        return " + ".join(_text(m, c) for m, c in self.parts).replace("+ -", "- ")
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+
+Dim = int | Sym
+Shape = tuple[Dim, ...]
+
+
+def symbol(name: str, min: int = 0, max: int = UNBOUNDED, opt: int | None = None, multiple_of: int = 1) -> Sym:
+    """A size that is one symbol."""
+    return Sym((((Symbol(name, min, max, opt if opt is not None else max, multiple_of),), 1),))
+
+
+def _parts(dim: Dim) -> dict[Monomial, int]:
+    return dict(dim.parts) if isinstance(dim, Sym) else ({(): dim} if dim else {})
+
+
+def _merge(*many: Mapping[Monomial, int]) -> dict[Monomial, int]:
+    found: dict[Monomial, int] = {}
+    for parts in many:
+        for monomial, factor in parts.items():
+            found[monomial] = found.get(monomial, 0) + factor
+    return found
+
+
+def _make(parts: Mapping[Monomial, int]) -> Dim:
+    kept = {m: c for m, c in parts.items() if c}
+    if not any(kept):  # only the constant monomial, or nothing
+        return kept.get((), 0)
+    return Sym(tuple(sorted(kept.items(), key=lambda item: (-len(item[0]), str(item[0])))))
+
+
+def _exact(dividend: Sym, divisor: Sym) -> Dim:
+    """A quotient of two polynomials where the divisor is one monomial that divides every term."""
+    if dividend == divisor:
+        return 1
+    if len(divisor.parts) == 1:
+        (atoms, factor) = divisor.parts[0]
+        found: dict[Monomial, int] = {}
+        for monomial, c in dividend.parts:
+            left = list(monomial)
+            for atom in atoms:
+                if atom not in left:
+                    break
+                left.remove(atom)
+            else:
+                if c % factor == 0:
+                    found[tuple(left)] = c // factor
+                    continue
+            break
+        else:
+            return _make(found)
+    raise ValueError(f"{dividend} cannot be divided by {divisor}")
+
+
+def _text(monomial: Monomial, factor: int) -> str:
+    names = "*".join(a.name if isinstance(a, Symbol) else f"(({a.dividend})//{a.divisor})" for a in monomial)
+    if not names:
+        return str(factor)
+    return names if factor == 1 else f"{factor}*{names}"
+
+
+def symbols(dim: Dim) -> frozenset[Symbol]:
+    """Every symbol in a size."""
+    if not isinstance(dim, Sym):
+        return frozenset()
+    found: set[Symbol] = set()
+    for monomial, _ in dim.parts:
+        for atom in monomial:
+            found |= {atom} if isinstance(atom, Symbol) else symbols(atom.dividend)
+    return frozenset(found)
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """The size with symbols replaced by name."""
+    if not isinstance(dim, Sym):
+        return dim
+    result: Dim = 0
+    for monomial, factor in dim.parts:
+        term: Dim = factor
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                term = term * values.get(atom.name, Sym((((atom,), 1),)))
+            else:
+                term = term * (substitute(atom.dividend, values) // atom.divisor)
+        result = result + term
+    return result
+
+
+def bounds(dim: Dim) -> tuple[int, int]:
+    """The least and greatest value, from the bounds of the symbols (they may be loose)."""
+    if not isinstance(dim, Sym):
+        return dim, dim
+    low = high = 0
+    for monomial, factor in dim.parts:
+        ends = [(1, 1)]
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                ends.append((atom.min, atom.max))
+            else:
+                inner = bounds(atom.dividend)
+                ends.append((inner[0] // atom.divisor, inner[1] // atom.divisor))
+        small, large = prod(e[0] for e in ends), prod(e[1] for e in ends)
+        low += factor * (small if factor > 0 else large)
+        high += factor * (large if factor > 0 else small)
+    return low, high
+
+
+def at_opt(dim: Dim) -> int:
+    """The size when every symbol has its `opt` value: what cost models use."""
+    value = substitute(dim, {s.name: s.opt for s in symbols(dim)})
+    assert isinstance(value, int)
+    return value
+
+
+def most(dim: Dim) -> int:
+    """The greatest value of a size: what memory is planned for."""
+    return bounds(dim)[1]
+
+
+def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+    """The size for given values of its symbols, by name. Raises KeyError for one that is missing."""
+    if not isinstance(dim, Sym):
+        return dim
+    total = 0
+    for monomial, factor in dim.parts:
+        for atom in monomial:
+            factor *= values[atom.name] if isinstance(atom, Symbol) else evaluate(atom.dividend, values) // atom.divisor
+        total += factor
+    return total
+
+
+def ceil_div(dim: Dim, by: int) -> Dim:
+    """How many pieces of at most `by` a size has."""
+    return (dim + (by - 1)) // by
+
+
+def divisor(dim: Dim) -> int:
+    """A number that divides every value of the size."""
+    if not isinstance(dim, Sym):
+        return abs(dim)
+    return gcd(*(c * prod(a.multiple_of if isinstance(a, Symbol) else 1 for a in m) for m, c in dim.parts))
+
+
+def volume(shape: Shape) -> Dim:
+    """The number of elements of a shape."""
+    count: Dim = 1
+    for extent in shape:
+        count = count * extent
+    return count
+
+
+def static(shape: Shape) -> tuple[int, ...]:
+    """A shape known to hold integers only. Raises TypeError for a symbolic one."""
+    for extent in shape:
+        if not isinstance(extent, int):
+            raise TypeError(f"size {extent} is symbolic; give it with --dim")
+    return tuple(e for e in shape if isinstance(e, int))

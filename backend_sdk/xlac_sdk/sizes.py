@@ -1,0 +1,102 @@
+"""Finds the sizes of a call from the shapes of its arrays, and checks them against their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from xlac_sdk.dims import Dim, Shape, Sym, Symbol, substitute
+from xlac_sdk.program import Program, Slot
+from xlac_sdk.source import Diagnostic, SourceError
+
+Wanted = tuple[str, Shape]
+"""The name of an input, and its shape as the model declares it."""
+
+
+class Shaped(Protocol):
+    """An array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+def of_call(program: Program, inputs: Mapping[str, Shaped]) -> dict[str, int]:
+    """The value of every size of a program, from the arrays of a call. Raises SourceError as `solve` does."""
+    if not program.sizes:
+        return {}
+    return solve([(s.name, s.shape) for s in program.inputs], {name: a.shape for name, a in inputs.items()})
+
+
+def solve(inputs: Iterable[Wanted], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The value of every symbol that the shapes of the named inputs determine.
+
+    Raises SourceError when a rank, a fixed size or two uses of one symbol disagree, or a bound is violated.
+    """
+    found: dict[str, int] = {}
+    known = [(name, shape, shapes[name]) for name, shape in inputs if name in shapes]
+    for name, shape, given in known:
+        if len(shape) != len(given):
+            raise _wrong(f"input '{name}' must have rank {len(shape)}, as in {_text(shape)}, not {given}")
+        for dim, size in zip(shape, given, strict=True):
+            solved = alone(dim)
+            if solved is None or solved[0].name in found:
+                continue
+            symbol, factor, constant = solved
+            if (size - constant) % factor == 0:
+                found[symbol.name] = (size - constant) // factor
+                check(symbol, found[symbol.name])
+    for name, shape, given in known:
+        for axis, (dim, size) in enumerate(zip(shape, given, strict=True)):
+            value = substitute(dim, found)
+            if value != size:
+                values = ", ".join(f"{k}={v}" for k, v in found.items())
+                where = f"size {dim}" + (f" is {value} with {values}" if isinstance(dim, Sym) else "")
+                raise _wrong(f"input '{name}' has {size} at axis {axis}, but {where} in {_text(shape)}")
+    return found
+
+
+def determined(inputs: Iterable[Shape]) -> frozenset[str]:
+    """The names of the symbols that `solve` finds from arrays of these shapes."""
+    return frozenset(solved[0].name for shape in inputs for dim in shape if (solved := alone(dim)))
+
+
+def sources(slots: Iterable[Slot]) -> dict[str, tuple[int, int, int, int]]:
+    """For each size, by name, where it is found first: (slot, axis, factor, constant); that axis has
+    `factor * size + constant` elements."""
+    found: dict[str, tuple[int, int, int, int]] = {}
+    for number, slot in enumerate(slots):
+        for axis, dim in enumerate(slot.shape):
+            solved = alone(dim)
+            if solved is not None:
+                found.setdefault(solved[0].name, (number, axis, solved[1], solved[2]))
+    return found
+
+
+def alone(dim: Dim) -> tuple[Symbol, int, int] | None:
+    """A size that is `factor * symbol + constant`, as those three; None for any other."""
+    if not isinstance(dim, Sym):
+        return None
+    parts = dict(dim.parts)
+    constant = parts.pop((), 0)
+    if len(parts) != 1:
+        return None
+    ((atoms, factor),) = parts.items()
+    if len(atoms) == 1 and isinstance(atoms[0], Symbol) and factor > 0:
+        return atoms[0], factor, constant
+    return None
+
+
+def check(symbol: Symbol, value: int) -> None:
+    """Raises SourceError for a value outside the bounds of a size."""
+    if not symbol.min <= value <= symbol.max:
+        raise _wrong(f"size {symbol.name}={value} is outside its bounds {symbol.min}..{symbol.max}")
+    if value % symbol.multiple_of:
+        raise _wrong(f"size {symbol.name}={value} is not a multiple of {symbol.multiple_of}")
+
+
+def _text(shape: Shape) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def _wrong(message: str) -> SourceError:
+    return SourceError(Diagnostic("XL6003", message))
