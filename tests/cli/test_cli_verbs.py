@@ -158,9 +158,9 @@ def test_dump_until_and_from_meet(tmp_path: Path, capsys: pytest.CaptureFixture[
     graph.write_text(capsys.readouterr().out)
     going_on = ["--from", "simplify-expanded", "--graph", str(graph)]
     a, b = tmp_path / "a", tmp_path / "b"
-    assert status(["build", DIGITS, *going_on, "-o", str(a), "--dump", str(tmp_path / "dump")]) == 0
-    assert status(["build", DIGITS, "-o", str(b)]) == 0
-    for name in ("program.ll", "weights.safetensors"):
+    assert status(["build", DIGITS, *going_on, "--emit", "ll,o", "-o", str(a), "--dump", str(tmp_path / "dump")]) == 0
+    assert status(["build", DIGITS, "--emit", "ll,o", "-o", str(b)]) == 0
+    for name in ("digits.ll", "digits.o"):
         assert (a / name).read_bytes() == (b / name).read_bytes()
     assert {"fused.txt", "kernels.txt", "memory.txt", "passes.txt"} <= {p.name for p in (tmp_path / "dump").iterdir()}
 

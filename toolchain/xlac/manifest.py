@@ -104,7 +104,8 @@ class Manifest(_Part):
         program = Program(
             self.name, inputs, outputs, (*inputs, *outputs), (), {}, self.memory.arena, self.memory.state,
         )  # fmt: skip
-        return Artefact(folder, program, Package(self.library, self.weights_file), self.weights)
+        package = Package(self.library, self.weights_file)
+        return Artefact(folder, program, package, self.weights, self.provenance.machines)
 
     def text(self) -> str:
         """The manifest as its file has it, its own hash last."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xlac_sdk.backend import Backend
+from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.package import Artefact, Package, Packaging, Variant
 from xlac_sdk.program import Program
 from xlac_sdk.target import Request, Target
 
@@ -20,6 +21,8 @@ class CpuBackend(Backend):
     """Any CPU that LLVM has a code generator for; runs what is built for this one."""
 
     name = "cpu"
+    forms = ("h", "o", "a", "so", "exe", "s", "ll", "wasm")
+    usual = ("h", "so")
 
     def target(self, request: Request) -> Target:
         from xlac_cpu import machine
@@ -49,6 +52,16 @@ class CpuBackend(Backend):
         from xlac_cpu.executable import CpuExecutable
 
         return CpuExecutable(artifact, program, target)
+
+    def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+        from xlac_cpu.ahead.package import package
+
+        return package(variants, wanted, folder)
+
+    def open(self, artefact: Artefact) -> Executable:
+        from xlac_cpu.ahead.opened import opened
+
+        return opened(artefact)
 
     def asm(self, program: Program, target: Target) -> str:
         """The program's assembly, for people."""

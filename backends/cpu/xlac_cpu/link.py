@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -38,14 +38,25 @@ def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[s
 _MAGIC = b"!<arch>\n"
 
 
-def archive(objects: list[bytes]) -> bytes:
-    """Objects as a static library. Without times, owners or paths: equal objects, equal bytes."""
+def archive(objects: Sequence[bytes], names: Sequence[str] = (), index: Sequence[str] = ()) -> bytes:
+    """Objects as a static library. Without times, owners or paths: equal objects, equal bytes.
+
+    `index`: the symbols of the first object, which linkers look up before they open it.
+    """
     parts = [_MAGIC]
+    if index:
+        text = b"".join(name.encode() + b"\0" for name in index)
+        length = 4 + 4 * len(index) + len(text)
+        first = len(_MAGIC) + 60 + length + length % 2
+        parts.append(_member("/", struct.pack(f">{len(index) + 1}I", len(index), *[first] * len(index)) + text))
     for i, image in enumerate(objects):
-        name = f"{i}.o/".ljust(16)
-        parts.append(f"{name}{0:<12}{0:<6}{0:<6}{0o644:<8o}{len(image):<10}`\n".encode())
-        parts.append(image + b"\n" * (len(image) % 2))
+        parts.append(_member(f"{names[i] if names else f'{i}.o'}/", image))
     return b"".join(parts)
+
+
+def _member(name: str, data: bytes) -> bytes:
+    header = f"{name[-16:]:<16}{0:<12}{0:<6}{0:<6}{0o644:<8o}{len(data):<10}`\n".encode()
+    return header + data + b"\n" * (len(data) % 2)
 
 
 def members(data: bytes) -> list[bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -36,6 +37,7 @@ class Machine:
     masked: bool = False
     gathers: bool = False
     size: bool = False
+    tagged: bool = False  # functions say which CPU they are for: a module holds those of several
 
     @property
     def arch(self) -> str:
@@ -73,6 +75,7 @@ class Machine:
                 "minsize optsize" if self.size else "",
                 '"no-trapping-math"="true"',
                 widths,
+                f'"target-cpu"="{self.cpu}" "target-features"="{self.features}"' if self.tagged else "",
             )
             if word
         )
@@ -142,7 +145,7 @@ def _asked(request: Request) -> Machine:
     cpu = host().cpu if request.cpu == "native" else request.cpu
     if not cpu and triple == host().triple:
         cpu = host().cpu
-    answer = probe(triple, cpu, request.features)
+    answer = probe(triple, cpu, request.features) if _spelled(triple) else {"triple": triple}
     if "triple" in answer:
         close = get_close_matches(triple, TRIPLES, n=1, cutoff=0.5)
         hint = f"did you mean '{close[0]}'?" if close else f"for example {TRIPLES[0]}; four parts are surest"
@@ -158,6 +161,16 @@ def _asked(request: Request) -> Machine:
     return Machine(triple, cpu, request.features, **facts, size=request.size)
 
 
+def _spelled(triple: str) -> bool:
+    """Whether system and environment are names that LLVM knows: it takes any others for none at all."""
+    system, _, environment = re.sub(r"[\d.]+$", "", "-".join(triple.split("-")[2:])).partition("-")
+    return system in SYSTEMS and environment in ENVIRONMENTS
+
+
+SYSTEMS = ("", *"aix darwin elf emscripten freebsd fuchsia haiku hurd ios linux macosx netbsd none openbsd tvos uefi unknown "
+           "wasi watchos windows xros eabi eabihf gnu musl".split())  # fmt: skip
+ENVIRONMENTS = ("", *"android androideabi coff cygnus eabi eabihf elf gnu gnueabi gnueabihf gnueabihft gnueabit gnuf "
+                "gnux itanium macabi macho msvc musl musleabi musleabihf musl muslx ohos simulator uclibc".split())  # fmt: skip
 TRIPLES = (
     "x86_64-unknown-linux-gnu", "i686-unknown-linux-gnu", "aarch64-unknown-linux-gnu",
     "armv7-unknown-linux-gnueabihf", "thumbv7em-unknown-none-eabihf", "riscv64-unknown-linux-gnu",

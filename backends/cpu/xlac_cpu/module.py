@@ -24,7 +24,8 @@ LETTERS = 400_000  # of kernel text in one module
 
 
 @cache
-def template(name: str) -> Template:
+def template(name: str, trim: bool = False) -> Template:
+    """A template of this package; `trim` takes away the lines that hold its instructions only."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -32,6 +33,8 @@ def template(name: str) -> Template:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,
+        trim_blocks=trim,
+        lstrip_blocks=trim,
     )
     return environment.get_template(name)
 

@@ -83,6 +83,7 @@ def code_generator(machine: Machine) -> Any:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     kind = llvm.Target.from_triple(machine.triple)
+    reloc = "static" if machine.arch.startswith("wasm") else "pic"
     return kind.create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=3, reloc="pic", codemodel="default"
+        cpu=machine.cpu, features=machine.features, opt=3, reloc=reloc, codemodel="default"
     )

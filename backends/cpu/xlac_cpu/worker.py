@@ -9,6 +9,7 @@ import sys
 import tempfile
 from typing import Any
 
+from xlac_cpu.ahead.unit import unit_of
 from xlac_cpu.machine import Machine
 from xlac_cpu.objects import code_generator, compile_here, machine_of, optimise
 
@@ -103,6 +104,8 @@ def main() -> None:
             answer = json.dumps(probe(question["triple"], question["cpu"], question["features"])).encode()
         case "object":
             answer = compile_here(question["text"], machine_of(question["text"]))
+        case "unit":
+            answer = unit_of(question["unit"]).compiled(question["form"])
         case "assembly":
             machine = machine_of(question["text"])
             answer = str(

@@ -1,0 +1,122 @@
+"""Linking without a C library: the linkers of LLVM and GNU, found on the path."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xlac_cpu.machine import Machine, host
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+# What a distribution prefixes the GNU tools for a triple with, by its architecture and the rest of it.
+GNU = (
+    (r"x86_64-.*linux", "x86_64-linux-gnu-"), (r"i[3-6]86-.*linux", "i686-linux-gnu-"),
+    (r"aarch64-.*linux", "aarch64-linux-gnu-"), (r"(arm|thumb).*-linux-.*hf$", "arm-linux-gnueabihf-"),
+    (r"(arm|thumb).*-linux", "arm-linux-gnueabi-"), (r"(arm|thumb).*-none-", "arm-none-eabi-"),
+    (r"riscv64-.*linux", "riscv64-linux-gnu-"), (r"riscv(32|64)-", "riscv64-unknown-elf-"),
+    (r"powerpc64le-", "powerpc64le-linux-gnu-"), (r"s390x-", "s390x-linux-gnu-"),
+)  # fmt: skip
+ELF = ("linux", "none", "freebsd", "netbsd", "openbsd", "elf", "fuchsia", "android")
+QUIET = ("-s", "--build-id=none", "-z", "noexecstack", "-z", "max-page-size=4096", "-z", "norelro")
+
+
+@dataclass(frozen=True, slots=True)
+class Linker:
+    """The linker of one machine's objects."""
+
+    machine: Machine
+    command: str
+
+    def shared(self, objects: Sequence[bytes], name: str, made: Path) -> None:
+        """A shared library that needs no other, under the name it will be looked for by."""
+        flags = ("-shared", "-soname", name, "--hash-style=gnu", "-z", "defs", *QUIET)
+        self.link(objects, flags, made)
+
+    def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
+        """A program that needs no library and begins at `start`."""
+        self.link(objects, ("-static", "-e", start, "--gc-sections", *QUIET), made)
+
+    def wasm(self, objects: Sequence[bytes], exports: Sequence[str], made: Path) -> None:
+        """A WebAssembly module with its memory, which is free to use from `__heap_base`."""
+        flags = ["--no-entry", "--strip-all", *(f"--export={name}" for name in (*exports, "__heap_base"))]
+        self.link(objects, flags, made)
+
+    def link(self, objects: Sequence[bytes], flags: Sequence[str], made: Path) -> None:
+        """Runs the linker, a second time with the compiler's own functions when those are missing."""
+        with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
+            files = [Path(folder) / f"{number}.o" for number in range(len(objects))]
+            for file, image in zip(files, objects, strict=True):
+                file.write_bytes(image)
+            told = self._run((*map(str, files), *flags), made)
+            if told and re.search("undefined (symbol|reference)", told):
+                for library in self._builtins():
+                    told = self._run((*map(str, files), library, *flags), made)
+                    if not told:
+                        break
+        if told:
+            text = "\n".join(line for line in told.splitlines() if line.strip())[:2000]
+            text = text.replace(folder, "")
+            problem = f"{self.command} cannot link this for {self.machine.triple}:\n{text}"
+            raise UnsupportedError(Diagnostic("XL5111", problem, hint="--emit a,h leaves linking to you"))
+
+    def _run(self, arguments: Sequence[str], made: Path) -> str:
+        """What the linker complained of; nothing when it made the file."""
+        done = subprocess.run(
+            [self.command, *arguments, "-o", str(made)], capture_output=True, text=True, check=False
+        )
+        return (done.stderr or f"it ended with {done.returncode}") if done.returncode else ""
+
+    def _builtins(self) -> Iterator[str]:
+        """Libraries with the functions that compilers call for what a processor lacks."""
+        for compiler in (*_named(self.machine, "gcc"), "clang"):
+            if shutil.which(compiler) is None:
+                continue
+            flags = [f"--target={self.machine.triple}"] if compiler == "clang" else _multilib(self.machine)
+            told = subprocess.run(
+                [compiler, *flags, "-print-libgcc-file-name"], capture_output=True, text=True, check=False
+            )
+            if told.returncode == 0 and Path(told.stdout.strip()).is_file():
+                yield told.stdout.strip()
+
+
+def find(machine: Machine) -> Linker:
+    """A linker for a machine's objects. Raises UnsupportedError when none is on the path, or none is known."""
+    names = candidates(machine)
+    if not names:
+        problem = f"xlac does not link for {machine.triple}"
+        raise UnsupportedError(Diagnostic("XL5011", problem, hint="--emit o,h or a,h: your own linker takes those"))
+    for name in names:
+        found = shutil.which(name)
+        if found:
+            return Linker(machine, name)
+    problem = f"linking for {machine.triple} needs a linker, and none of {', '.join(names)} is on the path"
+    hint = "install lld or binutils, or leave linking to others: --emit a,h"
+    raise UnsupportedError(Diagnostic("XL5004", problem, hint=hint))
+
+
+def candidates(machine: Machine) -> tuple[str, ...]:
+    """Names of the linkers that take a machine's objects."""
+    if machine.arch.startswith("wasm"):
+        return ("wasm-ld", "wasm-ld-19", "wasm-ld-14")
+    if not any(part in machine.triple for part in ELF):
+        return ()
+    return ("ld.lld", *_named(machine, "ld"))
+
+
+def _named(machine: Machine, tool: str) -> list[str]:
+    """The GNU tool for a machine: with its prefix, and without where it is this machine's."""
+    found = [prefix + tool for pattern, prefix in GNU if re.match(pattern, machine.triple)][:1]
+    return [*found, tool] if machine.arch == host().arch else found
+
+
+def _multilib(machine: Machine) -> list[str]:
+    """Flags by which arm-none-eabi-gcc chooses among its libraries."""
+    if not machine.triple.startswith(("arm", "thumb")) or "-none-" not in machine.triple:
+        return []
+    hard = machine.triple.endswith("hf")
+    return ["-mthumb", f"-mcpu={machine.cpu}"] + (["-mfloat-abi=hard"] if hard else []) if machine.cpu else []

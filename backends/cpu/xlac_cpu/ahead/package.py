@@ -1,0 +1,134 @@
+"""The forms of a package, each made from the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from xlac_cpu import layout, module
+from xlac_cpu.ahead import embed, linker, weights
+from xlac_cpu.ahead.entry import entry
+from xlac_cpu.ahead.unit import Unit
+from xlac_cpu.link import archive
+from xlac_cpu.machine import Machine
+from xlac_sdk.capi import Api, Weights, api_of, header, weights_file
+from xlac_sdk.capi.weights import HEADER
+from xlac_sdk.package import Package, Packaging, Variant
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+
+def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+    """Writes the forms asked for; see `Backend.package`."""
+    if wanted.weights is Weights.INCBIN:
+        hint = "embed puts them into the object without an assembler"
+        raise UnsupportedError(Diagnostic("XL5011", "target 'cpu' has no use for --weights incbin", hint=hint))
+    making = Making(variants, wanted, folder)
+    for form in wanted.forms:
+        getattr(making, f"write_{form}")()
+    library = making.shared if "so" in wanted.forms else ""
+    return Package(library, making.weights_file())
+
+
+@dataclass(frozen=True, eq=False)
+class Making:
+    """One package in the making."""
+
+    variants: Sequence[Variant]
+    wanted: Packaging
+    folder: Path
+
+    @cached_property
+    def machines(self) -> tuple[Machine, ...]:
+        found = tuple(Machine.of(v.target) for v in self.variants)
+        return tuple(replace(m, tagged=True) for m in found) if len(found) > 1 else found
+
+    @cached_property
+    def block(self) -> weights.Block:
+        return weights.block([v.program for v in self.variants])
+
+    @cached_property
+    def data(self) -> bytes:
+        """The constants that are inside the code."""
+        return b"" if self.api.mapped else self.block.data
+
+    @cached_property
+    def api(self) -> Api:
+        return api_of(self.block.program, self.wanted.weights)
+
+    @cached_property
+    def mark(self) -> str:
+        return embed.mark(self.api.prefix, len(self.data))
+
+    @cached_property
+    def unit(self) -> Unit:
+        before = 0 if self.api.mapped else HEADER
+        constants = {slot: at - before for slot, at in self.block.places.items()}
+        texts = []
+        for variant, machine in zip(self.variants, self.machines, strict=True):
+            places = layout.places_ahead(variant.program, constants, self.api.arena_start)
+            texts.append(tuple(module.emit(variant.program, variant.target, machine, places).values()))
+        return Unit(entry(self.api, self.machines, len(self.data), self.mark, texts), tuple(texts), self.api.functions)
+
+    @cached_property
+    def image(self) -> bytes:
+        """The object file."""
+        image = self.unit.object_code()
+        return embed.filled(image, self.mark, self.data) if self.data else image
+
+    def weights_file(self) -> str:
+        """Writes the weights beside the code when they are not inside it; gives the file's name."""
+        if not self.api.mapped:
+            return ""
+        name = f"{self.api.prefix}.weights"
+        self.write_weights(name)
+        return name
+
+    def write_weights(self, name: str) -> None:
+        with (self.folder / name).open("wb") as file:
+            file.writelines(weights_file(self.block.program))
+
+    # ---- a method for each form --------------------------------------------------------------
+
+    def write_h(self) -> None:
+        (self.folder / f"{self.api.prefix}.h").write_text(header(self.api), encoding="utf-8")
+
+    def write_o(self) -> None:
+        (self.folder / f"{self.api.prefix}.o").write_bytes(self.image)
+
+    def write_a(self) -> None:
+        library = archive([self.image], ["model.o"], self.api.functions)
+        (self.folder / f"lib{self.api.prefix}.a").write_bytes(library)
+
+    def write_so(self) -> None:
+        self.refuse("so", self.machines[0].arch.startswith("wasm"), "wasm")
+        linker.find(self.machines[0]).shared([self.image], self.shared, self.folder / self.shared)
+
+    def write_wasm(self) -> None:
+        self.refuse("wasm", not self.machines[0].arch.startswith("wasm"), "so")
+        made = self.folder / f"{self.api.prefix}.wasm"
+        linker.find(self.machines[0]).wasm([self.image], self.api.functions, made)
+
+    def write_s(self) -> None:
+        text = self.unit.assembly()
+        if self.data:
+            name = f"{self.api.prefix}.weights"
+            text = embed.included(text, self.mark, len(self.data), name)
+            self.write_weights(name)
+        (self.folder / f"{self.api.prefix}.s").write_text(text, encoding="utf-8")
+
+    def write_ll(self) -> None:
+        for number, texts in enumerate(self.unit.variants):
+            name = f"{self.api.prefix}_{number}" if len(self.variants) > 1 else self.api.prefix
+            (self.folder / f"{name}.ll").write_text("\n".join(texts), encoding="utf-8")
+
+    @property
+    def shared(self) -> str:
+        return f"lib{self.api.prefix}.so"
+
+    def refuse(self, form: str, wrong: bool, other: str) -> None:
+        """Raises UnsupportedError for a form that the machine has not."""
+        if wrong:
+            problem = f"there is no form '{form}' for {self.machines[0].triple}"
+            raise UnsupportedError(Diagnostic("XL5011", problem, hint=f"its libraries have the form '{other}'"))

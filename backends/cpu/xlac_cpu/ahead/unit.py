@@ -1,0 +1,64 @@
+"""Many LLVM texts as one module, of which only the C API can be seen from outside."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from xlac_cpu import objects
+from xlac_cpu.machine import ask, host
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What one object is made of: the API's text, each variant's texts, and the functions that stay visible."""
+
+    entry: str
+    variants: tuple[tuple[str, ...], ...]
+    exports: tuple[str, ...]
+
+    def object_code(self) -> bytes:
+        """The object file; made in a process of its own when it is for another kind of machine."""
+        return self._asked("object")
+
+    def assembly(self) -> str:
+        return self._asked("assembly").decode()
+
+    def _asked(self, form: str) -> bytes:
+        machine = objects.machine_of(self.entry)
+        if machine.arch == host().arch:
+            return self.compiled(form)
+        return ask({"do": "unit", "triple": machine.triple, "form": form, "unit": asdict(self)})
+
+    def compiled(self, form: str) -> bytes:
+        """The object or assembly, made in this process."""
+        whole, generator = objects.optimise(self.entry, objects.machine_of(self.entry))
+        for number, texts in enumerate(self.variants):
+            part = None
+            for text in texts:
+                module, _ = objects.optimise(text, objects.machine_of(text))
+                if part is None:
+                    part = module
+                else:
+                    part.link_in(module)
+            for function in _defined(part):
+                if function.name == "run":
+                    function.name = f"run_{number}"
+                else:
+                    function.linkage = "internal"
+            whole.link_in(part)
+        for function in _defined(whole):
+            if function.name not in self.exports:
+                function.linkage = "internal"
+        if form == "assembly":
+            return str(generator.emit_assembly(whole)).encode()
+        return bytes(generator.emit_object(whole))
+
+
+def _defined(module: Any) -> list[Any]:
+    return [function for function in module.functions if not function.is_declaration]
+
+
+def unit_of(facts: dict[str, Any]) -> Unit:
+    """A Unit from JSON."""
+    return Unit(facts["entry"], tuple(map(tuple, facts["variants"])), tuple(facts["exports"]))

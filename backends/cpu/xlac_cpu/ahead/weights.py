@@ -1,0 +1,61 @@
+"""The constants of all variants in one block: what several hold alike is there once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xlac_sdk.capi.weights import places, weights_file
+from xlac_sdk.program import Program, Role, Slot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The constants as they lie in memory, and where each slot of each variant is, from the start of the file."""
+
+    program: Program  # the first variant, with the constants of all and the most memory that one needs
+    places: Mapping[Slot, int]
+
+    @property
+    def data(self) -> bytes:
+        """The file without its header; empty when there are no constants."""
+        return b"".join(list(weights_file(self.program))[1:])
+
+
+def block(programs: Sequence[Program]) -> Block:
+    """One block for all variants. Their slots of equal data share a place."""
+    kept: dict[bytes, Slot] = {}
+    shared: dict[Slot, Slot] = {}
+    constants = {}
+    for number, program in enumerate(programs):
+        for slot in program.slots:
+            if slot.role is not Role.CONSTANT:
+                continue
+            data = program.constants[slot.symbol]
+            key = _key(data, len(programs))
+            if not key or key not in kept:
+                symbol = f"v{number}_{slot.symbol}" if number else slot.symbol
+                one = replace(slot, symbol=symbol)
+                constants[symbol] = data
+                shared[slot] = kept[key or symbol.encode()] = one
+            else:
+                shared[slot] = kept[key]
+    first = programs[0]
+    rest = tuple(slot for slot in first.slots if slot.role is not Role.CONSTANT)
+    whole = replace(
+        first, slots=(*rest, *kept.values()), constants=constants,
+        arena_bytes=max(p.arena_bytes for p in programs), state_bytes=max(p.state_bytes for p in programs),
+    )  # fmt: skip
+    where = places(whole)
+    return Block(whole, {slot: where[one] for slot, one in shared.items()})
+
+
+def _key(data: np.ndarray, variants: int) -> bytes:
+    """What equal data have in common; nothing for a single variant, whose constants are all different."""
+    if variants == 1:
+        return b""
+    flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    return f"{data.dtype}{data.shape}".encode() + hashlib.sha256(flat.data).digest()
