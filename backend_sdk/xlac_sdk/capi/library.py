@@ -95,9 +95,9 @@ def weights_of(file: Path, place: Weights) -> Bytes | None:
     """The file of weights as a library wants it: read, mapped, or None when the weights are inside."""
     match place:
         case Weights.FILE:
-            block = aligned(file.stat().st_size)
-            with file.open("rb") as data:
-                data.readinto(memoryview(block))
+            data = np.fromfile(file, np.uint8)
+            block = aligned(len(data))
+            block[:] = data
             return block
         case Weights.MMAP:
             return np.memmap(file, np.uint8, "r")

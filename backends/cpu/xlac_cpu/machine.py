@@ -145,7 +145,7 @@ def _asked(request: Request) -> Machine:
     cpu = host().cpu if request.cpu == "native" else request.cpu
     if not cpu and triple == host().triple:
         cpu = host().cpu
-    answer = probe(triple, cpu, request.features) if _spelled(triple) else {"triple": triple}
+    answer: dict[str, Any] = probe(triple, cpu, request.features) if _spelled(triple) else {"triple": triple}
     if "triple" in answer:
         close = get_close_matches(triple, TRIPLES, n=1, cutoff=0.5)
         hint = f"did you mean '{close[0]}'?" if close else f"for example {TRIPLES[0]}; four parts are surest"
