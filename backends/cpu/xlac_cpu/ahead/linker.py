@@ -73,7 +73,7 @@ class Linker:
 
     def _builtins(self) -> Iterator[str]:
         """Libraries with the functions that compilers call for what a processor lacks."""
-        for compiler in (*_named(self.machine, "gcc"), "clang"):
+        for compiler in (*named(self.machine, "gcc"), "clang"):
             if shutil.which(compiler) is None:
                 continue
             flags = [f"--target={self.machine.triple}"] if compiler == "clang" else _multilib(self.machine)
@@ -105,10 +105,10 @@ def candidates(machine: Machine) -> tuple[str, ...]:
         return ("wasm-ld", "wasm-ld-19", "wasm-ld-14")
     if not any(part in machine.triple for part in ELF):
         return ()
-    return ("ld.lld", *_named(machine, "ld"))
+    return ("ld.lld", *named(machine, "ld"))
 
 
-def _named(machine: Machine, tool: str) -> list[str]:
+def named(machine: Machine, tool: str) -> list[str]:
     """The GNU tool for a machine: with its prefix, and without where it is this machine's."""
     found = [prefix + tool for pattern, prefix in GNU if re.match(pattern, machine.triple)][:1]
     return [*found, tool] if machine.arch == host().arch else found

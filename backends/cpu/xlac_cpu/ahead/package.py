@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from xlac_cpu import layout, module
-from xlac_cpu.ahead import embed, linker, weights
+from xlac_cpu.ahead import embed, linker, program, weights
 from xlac_cpu.ahead.entry import entry
 from xlac_cpu.ahead.unit import Unit
 from xlac_cpu.link import archive
@@ -109,6 +109,11 @@ class Making:
         self.refuse("wasm", not self.machines[0].arch.startswith("wasm"), "so")
         made = self.folder / f"{self.api.prefix}.wasm"
         linker.find(self.machines[0]).wasm([self.image], self.api.functions, made)
+
+    def write_exe(self) -> None:
+        made = self.folder / self.api.prefix
+        program.write(self.machines[0], self.api, self.image, self.wanted.static, made)
+        made.chmod(0o755)
 
     def write_s(self) -> None:
         text = self.unit.assembly()

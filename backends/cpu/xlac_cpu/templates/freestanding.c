@@ -1,0 +1,284 @@
+/* What the program below takes from a C library, made of Linux's system calls: so it needs none. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdarg.h>
+
+#if defined(__x86_64__)
+enum { READ = 0, WRITE = 1, OPEN = 2, CLOSE = 3, SEEK = 8, MAP = 9, EXIT = 231 };
+#define MAP_OFFSET_UNIT 1
+__asm__(".globl _start\n_start: xor %ebp, %ebp\n mov (%rsp), %rdi\n lea 8(%rsp), %rsi\n and $-16, %rsp\n call begin\n");
+static long call(long n, long a, long b, long c, long d, long e, long f)
+{
+    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+    return result;
+}
+#elif defined(__aarch64__) || defined(__riscv)
+enum { READ = 63, WRITE = 64, OPEN = 56, CLOSE = 57, SEEK = 62, MAP = 222, EXIT = 94 };
+#define OPEN_AT -100,
+#if defined(__aarch64__)
+__asm__(".globl _start\n_start: mov x29, #0\n ldr x0, [sp]\n add x1, sp, #8\n bl begin\n");
+#define NUMBER "x8"
+#define REGISTER(n) "x" #n
+#define TRAP "svc #0"
+#else
+__asm__(".globl _start\n_start:\n.option push\n.option norelax\n lla gp, __global_pointer$\n.option pop\n ld a0, 0(sp)\n addi a1, sp, 8\n andi sp, sp, -16\n call begin\n");
+#define NUMBER "a7"
+#define REGISTER(n) "a" #n
+#define TRAP "ecall"
+#endif
+static long call(long n, long a, long b, long c, long d, long e, long f)
+{
+    register long number __asm__(NUMBER) = n, r0 __asm__(REGISTER(0)) = a, r1 __asm__(REGISTER(1)) = b;
+    register long r2 __asm__(REGISTER(2)) = c, r3 __asm__(REGISTER(3)) = d, r4 __asm__(REGISTER(4)) = e, r5 __asm__(REGISTER(5)) = f;
+    __asm__ volatile(TRAP : "+r"(r0) : "r"(number), "r"(r1), "r"(r2), "r"(r3), "r"(r4), "r"(r5) : "memory");
+    return r0;
+}
+#elif defined(__arm__)
+enum { READ = 3, WRITE = 4, OPEN = 5, CLOSE = 6, SEEK = 19, MAP = 192, EXIT = 248 };
+__asm__(".globl _start\n.type _start, %function\n_start: ldr r0, [sp]\n add r1, sp, #4\n bic r2, sp, #7\n mov sp, r2\n bl begin\n");
+static long call(long n, long a, long b, long c, long d, long e, long f)
+{
+    register long r0 __asm__("r0") = a, r1 __asm__("r1") = b, r2 __asm__("r2") = c, r3 __asm__("r3") = d;
+    register long r4 __asm__("r4") = e, r5 __asm__("r5") = f;
+    __asm__ volatile("push {r7}\n mov r7, %1\n svc #0\n pop {r7}"
+                     : "+r"(r0) : "r"(n), "r"(r1), "r"(r2), "r"(r3), "r"(r4), "r"(r5) : "memory");
+    return r0;
+}
+#else
+#error "no system calls are known for this machine"
+#endif
+#ifndef OPEN_AT
+#define OPEN_AT
+#endif
+
+static int errno;
+
+static long result(long value)
+{
+    if (value >= 0 || value < -4095) return value;
+    errno = (int)-value;
+    return -1;
+}
+
+void *memcpy(void *to, const void *from, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) ((volatile unsigned char *)to)[i] = ((const unsigned char *)from)[i];
+    return to;
+}
+
+void *memset(void *to, int byte, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) ((volatile unsigned char *)to)[i] = (unsigned char)byte;
+    return to;
+}
+
+int memcmp(const void *a, const void *b, size_t count)
+{
+    const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
+    for (size_t i = 0; i < count; ++i)
+        if (x[i] != y[i]) return x[i] - y[i];
+    return 0;
+}
+
+size_t strlen(const char *text)
+{
+    const volatile char *end = text;
+    while (*end) ++end;
+    return (size_t)(end - text);
+}
+
+static int strncmp(const char *a, const char *b, size_t count)
+{
+    for (size_t i = 0; i < count; ++i)
+        if (a[i] != b[i] || a[i] == 0) return (unsigned char)a[i] - (unsigned char)b[i];
+    return 0;
+}
+
+__attribute__((unused)) static int strcmp(const char *a, const char *b) { return strncmp(a, b, SIZE_MAX); }
+
+static char *strchr(const char *text, int wanted)
+{
+    for (; *text; ++text)
+        if (*text == (char)wanted) return (char *)text;
+    return NULL;
+}
+
+static char *strstr(const char *text, const char *wanted)
+{
+    const size_t length = strlen(wanted);
+    for (; *text; ++text)
+        if (strncmp(text, wanted, length) == 0) return (char *)text;
+    return NULL;
+}
+
+static size_t strspn(const char *text, const char *set)
+{
+    size_t i = 0;
+    while (text[i] && strchr(set, text[i])) ++i;
+    return i;
+}
+
+static const char *strerror(int number)
+{
+    switch (number) {
+    case 2: return "No such file or directory";
+    case 13: return "Permission denied";
+    case 21: return "Is a directory";
+    case 28: return "No space left on device";
+    default: return "a system call failed";
+    }
+}
+
+typedef struct { int file; } FILE;
+enum { EOF = -1, FILES = 8 };
+static FILE open_files[FILES];
+static FILE standard_error = {2};
+#define stderr (&standard_error)
+
+static FILE *fopen(const char *name, const char *mode)
+{
+    const long file = result(call(OPEN, OPEN_AT (long)name, *mode == 'r' ? 0 : 01 | 0100 | 01000, 0666, 0, 0
+#if !defined(__aarch64__) && !defined(__riscv)
+                                  , 0
+#endif
+                                  ));
+    if (file < 0) return NULL;
+    for (int i = 0; i < FILES; ++i) {
+        if (open_files[i].file == 0) {
+            open_files[i].file = (int)file;
+            return &open_files[i];
+        }
+    }
+    errno = 24;
+    return NULL;
+}
+
+static int fclose(FILE *file)
+{
+    const long status = result(call(CLOSE, file->file, 0, 0, 0, 0, 0));
+    file->file = 0;
+    return (int)status;
+}
+
+static size_t transfer(long number, char *data, size_t bytes, int file)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        const long moved = result(call(number, file, (long)(data + done), (long)(bytes - done), 0, 0, 0));
+        if (moved <= 0) break;
+        done += (size_t)moved;
+    }
+    return done;
+}
+
+static size_t fread(void *data, size_t size, size_t count, FILE *file) { return transfer(READ, (char *)data, size * count, file->file); }
+static size_t fwrite(const void *data, size_t size, size_t count, FILE *file) { return transfer(WRITE, (char *)data, size * count, file->file); }
+
+static int fgetc(FILE *file)
+{
+    unsigned char byte;
+    return fread(&byte, 1, 1, file) == 1 ? byte : EOF;
+}
+
+static int fputc(int byte, FILE *file)
+{
+    const unsigned char one = (unsigned char)byte;
+    return fwrite(&one, 1, 1, file) == 1 ? byte : EOF;
+}
+
+/* Of formats, %s with a width or a precision, which may be *. */
+static size_t format(char *to, size_t room, const char *text, va_list given)
+{
+    size_t at = 0;
+    for (; *text; ++text) {
+        size_t width = 0, most = SIZE_MAX, length;
+        const char *piece = text;
+        if (*text != '%') {
+            if (at + 1 < room) to[at++] = *text;
+            continue;
+        }
+        ++text;
+        for (size_t *number = &width;; number = &most) {
+            if (number == &most) *number = 0;
+            if (*text == '*') {
+                *number = (size_t)va_arg(given, int);
+                ++text;
+            }
+            for (; *text >= '0' && *text <= '9'; ++text) *number = *number * 10 + (size_t)(*text - '0');
+            if (*text != '.') break;
+            ++text;
+        }
+        piece = va_arg(given, const char *);
+        for (length = 0; length < most && piece[length]; ++length) {}
+        for (; width > length; --width)
+            if (at + 1 < room) to[at++] = ' ';
+        for (size_t i = 0; i < length; ++i)
+            if (at + 1 < room) to[at++] = piece[i];
+    }
+    to[at] = 0;
+    return at;
+}
+
+__attribute__((unused)) static int sprintf(char *to, const char *text, ...)
+{
+    va_list given;
+    va_start(given, text);
+    const size_t length = format(to, 512, text, given);
+    va_end(given);
+    return (int)length;
+}
+
+static int fprintf(FILE *file, const char *text, ...)
+{
+    static char line[4096];
+    va_list given;
+    va_start(given, text);
+    const size_t length = format(line, sizeof line, text, given);
+    va_end(given);
+    return fwrite(line, 1, length, file) == length ? (int)length : -1;
+}
+
+enum { O_RDONLY = 0, PROT_READ = 1, PROT_WRITE = 2, MAP_PRIVATE = 2, MAP_ANONYMOUS = 32 };
+#define MAP_FAILED ((void *)-1)
+struct stat { int64_t st_size; };
+
+__attribute__((unused)) static void *mmap(void *at, size_t bytes, int protection, int flags, int file, long offset)
+{
+    return (void *)result(call(MAP, (long)at, (long)bytes, protection, flags, file, offset));
+}
+
+__attribute__((unused)) static void *malloc(size_t bytes)
+{
+    void *const block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return block == MAP_FAILED ? NULL : block;
+}
+
+__attribute__((unused)) static int open(const char *name, int flags)
+{
+    FILE *const file = flags == O_RDONLY ? fopen(name, "r") : NULL;
+    return file == NULL ? -1 : file->file;
+}
+
+__attribute__((unused)) static int close(int file)
+{
+    for (int i = 0; i < FILES; ++i)
+        if (open_files[i].file == file) return fclose(&open_files[i]);
+    return -1;
+}
+
+__attribute__((unused)) static int fstat(int file, struct stat *found)
+{
+    found->st_size = result(call(SEEK, file, 0, 2, 0, 0, 0));
+    return found->st_size < 0 ? -1 : 0;
+}
+
+int main(int count, char **arguments);
+
+__attribute__((noreturn)) void begin(long count, char **arguments)
+{
+    const int status = main((int)count, arguments);
+    for (;;) call(EXIT, status, 0, 0, 0, 0, 0);
+}
+
