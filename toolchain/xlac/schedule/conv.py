@@ -24,6 +24,14 @@ from xlac_sdk.target import Target
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """Where windows leave x along an axis: the first begins `low` before it, and it has `extent` places."""
+
+    low: int
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
 class Geometry:
     """A convolution's sizes and strides by letter."""
 
@@ -33,17 +41,11 @@ class Geometry:
     taps: dict[str, int]  # extents of the kernel
     result: dict[str, int]  # extents of the result
     offset: int  # of the window's first place in x
+    edges: dict[str, Edge]  # of the spatial axes along which windows leave x, when x is read as it lies
 
     @property
     def groups(self) -> int:
         return self.op.feature_groups * self.op.batch_groups
-
-    @property
-    def depthwise(self) -> bool:
-        """One input and one output channel a group, channels next to each other in x and the result."""
-        channels = self.result["C"]
-        dense = self.x["C"] == 1 and self.op.layout[2][-1] == "C"
-        return self.op.feature_groups == channels > 1 and self.taps["I"] == 1 and dense
 
     def moves(self, letter: str) -> int:
         """How far a step of the result moves in x along a spatial axis."""
@@ -60,15 +62,16 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     after = epilogue.of(group, hero)
     if after is None:
         return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
-    x, launches = _input(group, target, name)
+    by_channel = _depthwise(group) and not target.size
+    x, edges, launches = _input(group, target, name, padded=not by_channel)
     kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
     if kernel is None:
         kernel, made = operands.materialize(hero.inputs[1], group, target, f"{name}_kernel")
         launches += made
-    geometry = _geometry(hero, x, kernel)
+    geometry = _geometry(hero, x, edges, kernel)
     left = Source(x.value, hero.inputs[0].type.dtype, geometry.offset)
     right = Source(kernel.value, hero.inputs[1].type.dtype, kernel.offset)
-    if geometry.depthwise and not target.size:
+    if by_channel:
         launches += depthwise.launches(group, target, name, after, geometry, left, right, kernel)
     else:
         c = canonical(hero, after, geometry, left, right)
@@ -77,13 +80,24 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     return Scheduled(tuple(launches), epilogue.in_place(after, used))
 
 
-def _geometry(hero: Node, x: View, kernel: View) -> Geometry:
+def _depthwise(group: Group) -> bool:
+    """One input and one output channel a group, channels next to each other in x and the result; x not spread."""
+    op, x = group.hero.op, operands.resolve(group.hero.inputs[0], group)
+    assert isinstance(op, Conv)
+    taps = dict(zip(op.layout[1], group.hero.inputs[1].shape, strict=True))
+    channels = group.hero.shape[op.layout[2].index("C")]
+    dense = op.layout[2][-1] == "C" and (op.layout[0][-1] == "C" if x is None else x.strides[op.layout[0].index("C")] == 1)
+    whole = all(step == 1 for step in op.lhs_dilation)
+    return op.feature_groups == channels and op.feature_groups > 1 and taps["I"] == 1 and dense and whole
+
+
+def _geometry(hero: Node, x: View, edges: dict[str, Edge], kernel: View) -> Geometry:
     op = hero.op
     assert isinstance(op, Conv)
     return Geometry(
         op, dict(zip(op.layout[0], x.strides, strict=True)), dict(zip(op.layout[1], kernel.strides, strict=True)),
         dict(zip(op.layout[1], static(hero.inputs[1].shape), strict=True)),
-        dict(zip(op.layout[2], static(hero.shape), strict=True)), x.offset,
+        dict(zip(op.layout[2], static(hero.shape), strict=True)), x.offset, edges,
     )  # fmt: skip
 
 
@@ -110,8 +124,11 @@ def canonical(hero: Node, after: Epilogue, g: Geometry, left: Source, right: Sou
 # ---- the input, padded where it must be ----------------------------------------------------------
 
 
-def _input(group: Group, target: Target, name: str) -> tuple[View, list[Launching]]:
-    """x as the window moves over it, and the kernels that copy it, if it needs a copy."""
+def _input(group: Group, target: Target, name: str, padded: bool) -> tuple[View, dict[str, Edge], list[Launching]]:
+    """x as the window moves over it, where windows leave it, and the kernels that copy it, if it needs a copy.
+
+    When `padded`, it is copied with its padding where windows leave it.
+    """
     hero, (x, _) = group.hero, group.hero.inputs
     op = hero.op
     assert isinstance(op, Conv)
@@ -119,19 +136,28 @@ def _input(group: Group, target: Target, name: str) -> tuple[View, list[Launchin
     taps = dict(zip(op.layout[1], static(hero.inputs[1].shape), strict=True))
     result = dict(zip(op.layout[2], static(hero.shape), strict=True))
     low, high, gaps = [0] * len(shape), [0] * len(shape), [0] * len(shape)
+    edges: dict[str, Edge] = {}
     for axis, letter in enumerate(op.spatial):
         at = letters.index(letter)
         low[at], gaps[at] = op.low[axis], op.lhs_dilation[axis] - 1
         spread = shape[at] + max(0, shape[at] - 1) * gaps[at]
         seen = (result[letter] - 1) * op.strides[axis] + (taps[letter] - 1) * op.rhs_dilation[axis] + 1
         high[at] = min(op.high[axis], seen - low[at] - spread) if seen > 0 else op.high[axis]
-    inside = all(n <= 0 for n in (*low, *high)) and not any(gaps) and prod(shape) > 0
+        if low[at] > 0 or high[at] > 0:
+            edges[letter] = Edge(low[at], shape[at])
     found = operands.resolve(x, group)
-    if inside and found is not None:
+    launches: list[Launching] = []
+    if not padded:
+        if found is None:
+            found, made = operands.materialize(x, group, target, f"{name}_x")
+            launches += made
+    elif edges or any(gaps) or not prod(shape):
+        found = None
+    if found is not None:
         start = sum(-n * s for n, s in zip(low, found.strides, strict=True))
-        return View(found.value, found.strides, found.offset + start), []
+        return View(found.value, found.strides, found.offset + start), edges, launches
     zero = Node.of(leaf.Const(value=frozen_array(0, x.type.dtype.numpy)))
-    padded = Node.of(view.Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), x, zero)
-    wide = Group(Kind.ELEMENTWISE, padded, (*group.nodes, padded), (*group.inputs, zero), (padded,), "pads the input")
-    made, launches = operands.materialize(padded, wide, target, f"{name}_pad")
-    return made, list(launches)
+    copy = Node.of(view.Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), x, zero)
+    wide = Group(Kind.ELEMENTWISE, copy, (*group.nodes, copy), (*group.inputs, zero), (copy,), "pads the input")
+    found, made = operands.materialize(copy, wide, target, f"{name}_pad")
+    return found, {}, [*launches, *made]

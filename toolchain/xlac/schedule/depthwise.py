@@ -32,7 +32,7 @@ from xlac.schedule.packing import Panels
 from xlac.schedule.tiles import Split, Tile
 from xlac_sdk import build
 from xlac_sdk.build import Builder
-from xlac_sdk.kernel import Expr, LoopKind, Var
+from xlac_sdk.kernel import Const, Expr, LoopKind, Var
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -116,9 +116,7 @@ class _Depthwise:
         mask = None
         if partial and self.target.masked and self.lanes > 1:
             mask = builder.let("mask", build.apply(Primitive.LT, build.ramp(0, 1, self.lanes), build.index(partial)))
-        for first, count, size in ((0, pixels.full, pixels.step), (pixels.full * pixels.step, bool(pixels.rest), pixels.rest)):
-            if not count:
-                continue
+        for first, count, size in self._stretches(pixels):
             with builder.loop("m", first, first + count * size, size) as m:
                 whole = vectors - bool(partial and mask is None)
                 if whole:
@@ -127,6 +125,45 @@ class _Depthwise:
                     with builder.loop("c", whole * self.lanes, whole * self.lanes + partial) as extra:
                         moved = build.add(channel, extra)
                         self._tile(at, m, size, moved, [1], build.add(base, extra), None, panels, width)
+
+    def _stretches(self, pixels: Split) -> list[tuple[int, int, int]]:
+        """The tiles of a row as (first pixel, how many tiles, pixels of one); one whose windows leave x is by itself."""
+        tiles = [(k * pixels.step, pixels.step) for k in range(pixels.full)]
+        tiles += [(pixels.full * pixels.step, pixels.rest)] * bool(pixels.rest)
+        found: list[tuple[int, int, int]] = []
+        joins = False
+        for first, size in tiles:
+            inside = self._inside(first, size)
+            if joins and inside and found[-1][2] == size:
+                found[-1] = (found[-1][0], found[-1][1] + 1, size)
+            else:
+                found.append((first, 1, size))
+            joins = inside
+        return found
+
+    def _inside(self, first: int, size: int) -> bool:
+        """Whether the windows of `size` pixels stay inside x along the row."""
+        return all(self._column(first + i, tap) for i in (0, size - 1) for tap in (0, self.g.taps.get(self.across, 1) - 1))
+
+    def _column(self, pixel: int, tap: int) -> bool:
+        """Whether what a tap of a pixel reads along the row is inside x."""
+        edge = self.g.edges.get(self.across)
+        if edge is None:
+            return True
+        axis = self.g.op.spatial.index(self.across)
+        return 0 <= pixel * self.g.op.strides[axis] + tap * self.g.op.rhs_dilation[axis] - edge.low < edge.extent
+
+    def _taps(self, letter: str, at: Expr) -> tuple[Expr, Expr]:
+        """The first tap of a window that is inside x along an axis, and the one after the last."""
+        taps, edge = self.g.taps[letter], self.g.edges.get(letter)
+        if edge is None:
+            return build.index(0), build.index(taps)
+        axis = self.g.op.spatial.index(letter)
+        by, moved = self.g.op.rhs_dilation[axis], build.mul(at, self.g.op.strides[axis])
+        before = build.apply(Primitive.MAX, build.sub(edge.low, moved), build.index(0))
+        within = build.apply(Primitive.MAX, build.sub(edge.low + edge.extent, moved), build.index(0))
+        first, stop = (build.div(build.add(n, by - 1), by) for n in (before, within))
+        return build.apply(Primitive.MIN, first, build.index(taps)), build.apply(Primitive.MIN, stop, build.index(taps))
 
     def _tile(
         self, at: dict[str, Expr], pixel: Expr, count: int, channel: Expr, lanes: Sequence[int], base: Expr,
@@ -146,7 +183,7 @@ class _Depthwise:
         def taps(level: int, where: Expr, weight: Expr) -> None:
             if level < len(outer):
                 letter = outer[level]
-                with builder.loop("k", 0, g.taps[letter]) as k:
+                with builder.loop("k", *self._taps(letter, at[letter])) as k:
                     further = builder.let("a", build.add(where, build.mul(k, g.reaches(letter))))
                     taps(level + 1, further, builder.let("b", build.add(weight, build.mul(k, steps[letter]))))
                 return
@@ -157,6 +194,8 @@ class _Depthwise:
                     weight_at = build.add(weight, tap * steps.get(self.across, 0) + j * self.lanes)
                     value = builder.let("w", read(self.elements, panels.source, weight_at, n, self.accumulate))
                     for i in range(count):
+                        if isinstance(pixel, Const) and not self._column(int(pixel.value) + i, tap):
+                            continue
                         offset = i * moves + tap * reaches
                         if offset not in seen:
                             pixel_at = build.add(where, offset + j * self.lanes)
