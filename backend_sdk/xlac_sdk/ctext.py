@@ -138,7 +138,7 @@ class _Writer:
             case Store():
                 yield from self.store(stmt, pad)
             case If(condition=condition, then=then, otherwise=otherwise):
-                yield f"{pad}if ({self.text(condition)}) {{"
+                yield f"{pad}if ({self.bare(condition)}) {{"
                 yield from self.block(then, depth + 1)
                 if otherwise:
                     yield f"{pad}}} else {{"
@@ -184,7 +184,7 @@ class _Writer:
         value = self.text(stmt.value)
         if stmt.atomic is not None:
             value = self.spell(stmt.atomic, [place, value], stmt.value.dtype)
-        guard = "" if stmt.mask is None else f"if ({self.text(stmt.mask)}) "
+        guard = "" if stmt.mask is None else f"if ({self.bare(stmt.mask)}) "
         yield f"{pad}{guard}{place} = {value};"
 
     # ---- expressions -------------------------------------------------------------------------
@@ -226,6 +226,10 @@ class _Writer:
         """An expression; a small constant without its suffix, for where it meets nothing narrower."""
         if isinstance(expr, Const) and expr.lanes == 1 and abs(int(expr.value)) < 1 << 31:
             return str(expr.value) if int(expr.value) >= 0 else f"({expr.value})"
+        return self.bare(expr)
+
+    def bare(self, expr: Expr) -> str:
+        """An expression without parentheses around all of it, of which compilers warn in a condition."""
         text = self.text(expr)
         return text[1:-1] if text.startswith("(") and _paired(text) else text
 
