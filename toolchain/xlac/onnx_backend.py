@@ -61,9 +61,9 @@ def _codes(value: Any) -> Any:
     """Arrays of types that are held as codes as those codes."""
     if isinstance(value, list | tuple):
         return [_codes(part) for part in value]
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "V" or value.dtype.name == "bfloat16":
+    number = 0 if not isinstance(value, np.ndarray) or value.dtype.isbuiltin == 1 else helper.np_dtype_to_tensor_dtype(value.dtype)
+    if number not in CODED:
         return value
-    number = helper.np_dtype_to_tensor_dtype(value.dtype)
     dtype = CODED[number][1].numpy
     return value.astype(dtype) if "int" in value.dtype.name else value.view(dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,12 @@ def _text(raw: bytes) -> str:
         raise ShapeError("a text attribute is not UTF-8") from None
 
 
-def bound(inner: Any, call: Any, function: Any) -> Any:
+def bound(inner: Any, given: Mapping[str, Any]) -> Any:
     """A node of a function's body with the attributes that it takes from the call."""
     if not any(a.ref_attr_name for a in inner.attribute):
         return inner
     import onnx
 
-    given = {a.name: a for a in (*function.attribute_proto, *call.attribute)}
     copy = onnx.NodeProto()
     copy.CopyFrom(inner)
     del copy.attribute[:]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xlac.frontends.onnx.known import DataDependent, NeedsValue
+from xlac.frontends.onnx.known import DataDependent
 from xlac.frontends.onnx.values import Coded, Ragged, Value, described
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -85,10 +85,8 @@ class Call:
 
     def knows(self, number: int) -> Array | None:
         """The numbers of an input where they are known, else None."""
-        try:
-            return self.value(number)
-        except (DataDependent, NeedsValue):
-            return None
+        found = self.get(number)
+        return None if found is None else self.importer.known.constant(found)
 
     def dims(self, number: int) -> tuple[Dim, ...]:
         """An integer input of rank 0 or 1 as sizes, which may be symbolic."""

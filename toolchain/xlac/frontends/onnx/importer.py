@@ -9,13 +9,12 @@ from typing import Any
 
 from xlac.frontends.onnx import attributes, registry
 from xlac.frontends.onnx.call import Call
-from xlac.frontends.onnx.dtypes import CODED
 from xlac.frontends.onnx.known import DataDependent, Known, NeedsValue
 from xlac.frontends.onnx.problems import problem, unsupported
 from xlac.frontends.onnx.ragged import lifted
 from xlac.frontends.onnx.registry import Version
 from xlac.frontends.onnx.scope import Poisoned, Scope
-from xlac.frontends.onnx.tensors import array_of, constant_of
+from xlac.frontends.onnx.tensors import Encoded, array_of
 from xlac.frontends.onnx.values import Coded, Optional, Ragged, Value
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
@@ -58,15 +57,17 @@ class Importer:
             self.scope.values[tensor.name] = self._initializer(tensor)
 
     def _initializer(self, tensor: Any) -> Value:
-        array = array_of(tensor, self.folder)
+        found = array_of(tensor, self.folder)
+        array = found.codes if isinstance(found, Encoded) else found
         if array.nbytes <= INLINE_BYTES:
-            return constant_of(tensor, self.folder)
-        name = tensor.name
-        while name in self.weights:
-            name += "'"
-        self.weights[name] = array
-        node = build.param(name, DType.of(array.dtype), array.shape, kind="weight")
-        return Coded(node, CODED[tensor.data_type][0]) if tensor.data_type in CODED else node
+            node = build.constant(array)
+        else:
+            name = tensor.name
+            while name in self.weights:
+                name += "'"
+            self.weights[name] = array
+            node = build.param(name, DType.of(array.dtype), array.shape, kind="weight")
+        return Coded(node, found.format) if isinstance(found, Encoded) else node
 
     def run(self, nodes: Sequence[Any]) -> None:
         """Builds nodes in order; a mistake is noted, and what needs its result is passed over."""
@@ -121,7 +122,8 @@ class Importer:
         scope = Scope(versions=versions_of(function) or self.scope.versions)
         for name, value in zip(function.input, [*inputs, *[None] * len(function.input)], strict=False):
             scope.values[name] = value if value is not None else ABSENT
-        body = [attributes.bound(inner, node, function) for inner in function.node]
+        given = {a.name: a for a in (*standard_defaults(function, node), *function.attribute_proto, *node.attribute)}
+        body = [attributes.bound(inner, given) for inner in function.node]
         return self.inside(scope, lambda: self.run(body), function.output)
 
     def inside(self, scope: Scope, fill: Callable[[], None], outputs: Sequence[str]) -> tuple[Value, ...]:
@@ -197,3 +199,16 @@ def standard_function(node: Any, version: int) -> Any | None:
     except onnx.defs.SchemaError:
         return None
     return schema.function_body if schema.has_function else None  # type: ignore[attr-defined]
+
+
+def standard_defaults(function: Any, node: Any) -> list[Any]:
+    """The defaults of the attributes of an operator that is a function of the standard."""
+    import onnx
+
+    if function.domain or not function.attribute:
+        return []
+    try:
+        schema = onnx.defs.get_schema(node.op_type, max(versions_of(function).values(), default=1), node.domain)
+    except onnx.defs.SchemaError:
+        return []
+    return [a.default_value for a in schema.attributes.values() if a.default_value.name]

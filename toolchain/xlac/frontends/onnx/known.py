@@ -61,6 +61,14 @@ class Known:
             stack.pop()
         return self._found[node]
 
+    def constant(self, node: Node) -> Array | None:
+        """The value of a node where it is known, as numbers; else None."""
+        try:
+            found = self.array(node)
+        except (NeedsValue, DataDependent):
+            return None
+        return None if found.dtype == object else found
+
     def dims(self, node: Node) -> tuple[Dim, ...]:
         """The value of a rank-0 or rank-1 integer node as sizes."""
         found = self.array(node)

@@ -41,3 +41,8 @@ def _again(result: Node, inputs: Sequence[Value | None]) -> Value:
             if axis in counts and size != 1:
                 raise DataDependent(f"axis {axis} meets {size}, but data decides its size")
     return Ragged(result, tuple(sorted(counts.items(), key=lambda entry: entry[0])))
+
+
+def count_of(value: Value | None, axis: int) -> Node | None:
+    """The real size of an axis where data decides it, as an i64 scalar."""
+    return dict(value.counts).get(axis) if isinstance(value, Ragged) else None

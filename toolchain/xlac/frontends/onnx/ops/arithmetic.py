@@ -125,4 +125,7 @@ def bit_cast(call: Call) -> Node:
     dtype = call.dtype("to")
     if dtype.bits != call[0].type.dtype.bits:
         call.fail(f"{call[0].type.dtype} and {dtype} differ in width")
-    return build.apply1("bitcast", call[0], dtype=dtype)
+    x = call[0]
+    if dtype is DType.BOOL:
+        return build.compare(x, "ne", 0)
+    return build.cast(x, dtype) if x.type.dtype is DType.BOOL else build.apply1("bitcast", x, dtype=dtype)

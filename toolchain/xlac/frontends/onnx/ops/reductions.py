@@ -28,9 +28,9 @@ def _whole_mean(x: Node, axes: Sequence[int]) -> Node:
     return build.div(_summed(x, axes), build.constant(count, x.type.dtype))
 
 
-def _extreme(combine: str) -> Callable[[Node, Sequence[int]], Node]:
+def _extreme(combine: str, truth: str) -> Callable[[Node, Sequence[int]], Node]:
     def reduced(x: Node, axes: Sequence[int]) -> Node:
-        return build.reduce(x, combine, axes)
+        return build.reduce(x, truth if x.type.dtype is DType.BOOL else combine, axes)
 
     return reduced
 
@@ -53,8 +53,8 @@ def _log_sum_exp(x: Node, axes: Sequence[int]) -> Node:
 
 
 _REDUCTIONS: dict[str, Callable[[Node, Sequence[int]], Node]] = {
-    "ReduceSum": _summed, "ReduceMean": _mean, "ReduceMax": _extreme("max"), "ReduceMin": _extreme("min"),
-    "ReduceProd": _extreme("mul"), "ReduceL1": _through("abs", ""), "ReduceL2": _through("square", "sqrt"),
+    "ReduceSum": _summed, "ReduceMean": _mean, "ReduceMax": _extreme("max", "or"), "ReduceMin": _extreme("min", "and"),
+    "ReduceProd": _extreme("mul", "and"), "ReduceL1": _through("abs", ""), "ReduceL2": _through("square", "sqrt"),
     "ReduceSumSquare": _through("square", ""), "ReduceLogSum": _through("", "log"), "ReduceLogSumExp": _log_sum_exp,
 }  # fmt: skip
 
