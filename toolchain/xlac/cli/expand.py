@@ -17,8 +17,8 @@ def command(
     spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outside: bool, output: Path | None
 ) -> None:
     """Write SPEC with blocks unrolled, parameters put in and types shown; it loads to the same graph."""
+    from xlac.exporters import spec as exporter
     from xlac.spec.document import read_document
-    from xlac.spec.expand import expand
     from xlac.spec.load import load
     from xlac.spec.report import Report
 
@@ -31,7 +31,7 @@ def command(
         head["weights"] = place.source.find(place.path)[0].plain()
     if merged is not None and model.kernels:
         head["ops"] = {n: merged.ops[n].place.source.find(merged.ops[n].place.path)[0].plain() for n in model.kernels}
-    text = expand(model, head)
+    text = exporter.text(model, head)
     if output is None:
         click.echo(text, nl=False)
     else:

@@ -83,7 +83,9 @@ _PIECE = re.compile(r"\$\{[^}]*\}|\$\w+")
 
 
 def text_value(text: str, constants: Constants, place: Place) -> Any:
-    """`$param` and `${…}` give a value; between other characters they give text."""
+    """`$param` and `${…}` give a value; between other characters they give text, and `$$` a dollar sign."""
+    if "$$" in text:
+        return "$".join(str(text_value(part, constants, place)) if "$" in part else part for part in text.split("$$"))
     if not _PIECE.fullmatch(text.strip()):
         pieces = list(_PIECE.finditer(text))
         if not pieces or "$" in _PIECE.sub("", text):

@@ -48,8 +48,15 @@ def _dtype(value: Any) -> Any:
 
 _REFERENCE = {"type": "string", "pattern": r"\$"}
 DimField = Annotated[Any, BeforeValidator(_dim), WithJsonSchema({"type": "integer"})]
+def _type(value: Any) -> Any:
+    if isinstance(value, Type):
+        return value
+    raise PydanticCustomError("kind", "expected a type such as f32[batch, 64]")
+
+
+TypeField = Annotated[Any, BeforeValidator(_type), WithJsonSchema({"type": "string"})]
 DTypeField = Annotated[Any, BeforeValidator(_dtype), WithJsonSchema({"enum": [d.value for d in DType]})]
-_NOT_IN_TEXT = (Graph, np.ndarray, Type, Op)  # attributes that a spec gives in its own way or not at all
+_NOT_IN_TEXT = (Graph, np.ndarray, Op)  # attributes that a spec gives in its own way or not at all
 
 
 def _field(annotation: Any) -> Any:
@@ -59,6 +66,8 @@ def _field(annotation: Any) -> Any:
         return DTypeField
     if annotation is Sym:
         return DimField
+    if annotation is Type:
+        return TypeField
     if origin in (Union, types.UnionType):
         kept = [found for a in args if a is not Sym if (found := _field(a)) is not None]
         if Sym in args:
@@ -81,15 +90,18 @@ def _field(annotation: Any) -> Any:
 
 
 @cache
-def adapter(op: type[Op]) -> type[BaseModel]:
-    """A pydantic model with the attributes of an operation that a spec may give."""
+def adapter(op: type[Op], exact: bool = False) -> type[BaseModel]:
+    """A pydantic model with the attributes of an operation that a spec may give.
+
+    With `exact` they are those that the graph holds, without the shorter forms that users write.
+    """
     hints = typing.get_type_hints(op, include_extras=True)
     defaults: dict[str, Any] = {}
     for field in dataclasses.fields(op):  # type: ignore[arg-type]
         defaults[field.name] = field.default
         if field.default_factory is not dataclasses.MISSING:
             defaults[field.name] = field.default_factory()
-    if op.mnemonic in FORMS:  # users write it in a shorter form than the graph holds
+    if op.mnemonic in FORMS and not exact:  # users write it in a shorter form than the graph holds
         form = FORMS[op.mnemonic]
         short = typing.get_type_hints(form, include_extras=True)
         operands = {name.strip("?*") for name in op.operands}
@@ -121,6 +133,19 @@ def flags(op: type[Op]) -> frozenset[str]:
     return frozenset(field.alias or "" for field in adapter(op).model_fields.values() if field.annotation is bool)
 
 
+@cache
+def types_in(op: type[Op]) -> frozenset[str]:
+    """The attributes that are types, or lists of them."""
+    hints = typing.get_type_hints(op)
+    return frozenset(f.name for f in dataclasses.fields(op) if Type in (hints[f.name], *typing.get_args(hints[f.name])))  # type: ignore[arg-type]
+
+
+@cache
+def holds_body(op: type[Op]) -> bool:
+    """Whether the operation has an attribute `body` that is a graph."""
+    return Graph in typing.get_args(typing.get_type_hints(op).get("body"))
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wrong:
     """An attribute that does not fit: its name, where inside it, and why."""
@@ -131,9 +156,9 @@ class Wrong:
     message: str
 
 
-def check(op: type[Op], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Wrong]]:
+def check(op: type[Op], given: Mapping[str, Any], exact: bool = False) -> tuple[dict[str, Any], list[Wrong]]:
     """The attributes as the operation wants them, and what is wrong with those given."""
-    model = adapter(op)
+    model = adapter(op, exact)
     try:
         valid = model.model_validate({name: _tuples(value) for name, value in given.items()})
     except ValidationError as error:

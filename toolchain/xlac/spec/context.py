@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from xlac.ir.dims import UNBOUNDED, bounds, symbols
 from xlac.ir.graph import Node
@@ -14,6 +15,9 @@ from xlac.spec.document import Entry
 from xlac.spec.report import Fault, Report
 from xlac.spec.scope import Frame, Scope
 from xlac_sdk.source import Origin, Span
+
+if TYPE_CHECKING:
+    from xlac.spec.weights import Stored
 
 MAX_NODES = 200_000
 MAX_ELEMENTS = 2**63 - 1
@@ -27,6 +31,7 @@ class Context:
     blocks: dict[str, Entry[schema.BlockSpec]]
     custom: dict[str, Entry[schema.OpSpec]]
     root: Frame
+    stored: Stored
     weights: dict[str, Node] = field(default_factory=dict)
     stack: list[str] = field(default_factory=list)  # blocks and custom ops being used, the innermost last
     used: set[str] = field(default_factory=set)  # blocks and custom ops that something used
@@ -39,6 +44,9 @@ class Context:
         if name in self.weights:
             raise Fault("XL1021", f"two operations learn a tensor called {name!r}", span,
                         "give each of them a node of its own")  # fmt: skip
+        if not scope.frame.within(self.root):
+            raise Fault("XL2012", f"a body that sees its inputs only learns nothing, and this learns {name!r}", span,
+                        "hand it the tensor: {op: weight, type: …}")  # fmt: skip
         node = Node.of(Param(name=name, type=type, kind="weight"), origin=Origin(name, span))
         self.weights[name] = node
         return scope.frame.bring(node, self.root)

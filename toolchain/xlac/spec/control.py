@@ -10,44 +10,16 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError, normal_axis
 from xlac.ir.types import Type
 from xlac.spec import arithmetic, schema
+from xlac.spec.bodies import body_scope, branch, captured, handed, named, run_body, see
 from xlac.spec.carried import Carried, body_input
 from xlac.spec.context import Context
-from xlac.spec.entries import elaborate, entries_at, flag, whole
+from xlac.spec.entries import flag, whole
 from xlac.spec.evaluate import as_node, expression
 from xlac.spec.operations import same
 from xlac.spec.report import Fault, Place
-from xlac.spec.scope import Bundle, Frame, Scope, Value
+from xlac.spec.scope import Bundle, Scope, Value
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
-
-
-def body_scope(scope: Scope, path: str) -> Scope:
-    """The scope of a body: a closed graph inside."""
-    return Scope(Frame(scope.frame), scope.constants, f"{path}.", scope)
-
-
-def captured(scope: Scope, frames: Sequence[Frame]) -> tuple[list[Node], list[dict[Node, Node]]]:
-    """What several bodies read from around them, in one order, and each body's own inputs for it."""
-    from xlac.ops.leaf import Param
-
-    outer: dict[Node, None] = {}
-    for frame in frames:
-        outer.update(dict.fromkeys(frame.captured))
-    nodes = list(outer)
-    tables = []
-    for frame in frames:
-        table: dict[Node, Node] = {}
-        for i, node in enumerate(nodes):
-            inner = frame.captured.get(node)
-            unused = Param(node.name or f"captured_{i}", node.type)
-            table[node] = inner if inner is not None else Node.of(unused, origin=node.origin)
-        tables.append(table)
-    return nodes, tables
-
-
-def named(nodes: Sequence[Node]) -> dict[str, Node]:
-    """Outputs of a body, in order."""
-    return {f"y{i}": node for i, node in enumerate(nodes)}
 
 
 def apply(context: Context, op: Any, operands: Sequence[Node], what: str, path: str, place: Place) -> tuple[Node, ...]:
@@ -63,16 +35,6 @@ def apply(context: Context, op: Any, operands: Sequence[Node], what: str, path: 
     return results
 
 
-def run_body(context: Context, inner: Scope, body: Mapping[str, Any], place: Place) -> None:
-    context.stack.append("")  # a body: the depth is limited with that of blocks
-    try:
-        if len(context.stack) > 40:
-            raise Fault("XL4014", "loops and blocks are nested deeper than 40", place.key)
-        elaborate(context, inner, entries_at(body, place))
-    finally:
-        context.stack.pop()
-
-
 def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place: Place) -> Value:
     """A loop over slices. Raises Fault or Poisoned."""
     from xlac.ops import build
@@ -84,6 +46,7 @@ def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place
     inner = body_scope(scope, path)
     carry_params = carried.params(path, place)
     inner.values.update(carried.values(carry_params))
+    given = handed(context, scope, spec.given, path, place)
     slice_params = []
     for name, (node, _) in sliced.items():
         if name in inner.values:
@@ -91,6 +54,7 @@ def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place
         param = body_input(name, node.type.with_shape(node.shape[1:]), path, place.at("scan", name))
         inner.values[name] = param
         slice_params.append(param)
+    given_params = see(inner, given, path, place)
     run_body(context, inner, spec.body, place.at("body"))
     after = carried.next(context, inner, spec, path, place)
     stacks = []
@@ -100,8 +64,8 @@ def scan(context: Context, scope: Scope, spec: schema.ScanNode, path: str, place
             raise Fault("XL1021", f"{name!r} is carried and stacked; give one of them another name", at.key)
         stacks.append(as_node(context, expression(context, inner, text, f"{path}.{name}", at), text, f"{path}.{name}", at))
     outer, (table,) = captured(scope, [inner.frame])
-    body = Graph(path, (*carry_params, *slice_params, *table.values()), named([*after, *stacks]))
-    operands = [*carried.flat(), *(node for node, _ in sliced.values()), *outer]
+    body = Graph(path, (*carry_params, *slice_params, *given_params, *table.values()), named([*after, *stacks]))
+    operands = [*carried.flat(), *(node for node, _ in sliced.values()), *given.values(), *outer]
     if not after and not stacks:
         raise Fault("XL2012", "a scan gives its carried values and what it stacks; this has neither", place.key)
     op = Scan(body=body, length=length, carries=len(after), scanned=len(sliced),
@@ -172,8 +136,10 @@ def loop(context: Context, scope: Scope, spec: schema.WhileNode, path: str, plac
     inner = body_scope(scope, path)
     test_params, body_params = carried.params(path, place), carried.params(path, place)
     inner.values.update(carried.values(body_params))
+    given = handed(context, scope, spec.given, path, place)
+    given_params = see(inner, given, path, place)
     at = place.at("while")
-    test, outputs = branch(context, scope, spec.condition, f"{path}.while", at, carried.values(test_params))
+    test, tested, outputs = branch(context, scope, spec.condition, f"{path}.while", at, given, carried.values(test_params))
     if len(outputs) != 1:
         raise Fault("XL2012", f"the condition of while is one value, and this gives {len(outputs)}", at.span)
     (holds,) = outputs.values()
@@ -183,10 +149,12 @@ def loop(context: Context, scope: Scope, spec: schema.WhileNode, path: str, plac
     after = carried.next(context, inner, spec, path, place)
     outer, (in_test, in_body) = captured(scope, [test, inner.frame])
     op = While(
-        cond=Graph(f"{path}.while", (*test_params, *in_test.values()), {"y0": holds}),
-        body=Graph(path, (*body_params, *in_body.values()), named([*after, *in_body.values()])),
+        cond=Graph(f"{path}.while", (*test_params, *tested, *in_test.values()), {"y0": holds}),
+        body=Graph(
+            path, (*body_params, *given_params, *in_body.values()), named([*after, *given_params, *in_body.values()])
+        ),
     )
-    results = apply(context, op, [*carried.flat(), *outer], "while", path, place)
+    results = apply(context, op, [*carried.flat(), *given.values(), *outer], "while", path, place)
     members = carried.values(results[: len(after)])
     return Bundle(members, next(iter(members.values())), tuple(members.values()))
 
@@ -214,44 +182,26 @@ def cond(context: Context, scope: Scope, spec: schema.CondNode, path: str, place
         if on.type.dtype is not DType.BOOL:
             raise Fault("XL2009", f"then and else need a bool, and this is {on.type}", at.span)
         chosen = [(spec.otherwise, place.at("else"), f"{path}.else"), (spec.then, place.at("then"), f"{path}.then")]
-    made = [branch(context, scope, one, name, spot) for one, spot, name in chosen]
-    names = list(made[0][1])
-    for (_, outputs), (_, spot, _) in zip(made, chosen, strict=True):
+    given = handed(context, scope, spec.given, path, place)
+    made = [branch(context, scope, one, name, spot, given) for one, spot, name in chosen]
+    first = made[0][2]
+    names = list(first)
+    for (_, _, outputs), (_, spot, _) in zip(made, chosen, strict=True):
         if list(outputs) != names:
             raise Fault("XL2009", f"branches differ in their results: {', '.join(names)} and {', '.join(outputs)}", spot.span)
         for name in names:
-            if not same(outputs[name].type, made[0][1][name].type):
-                message = f"branches differ in type: {name or 'the result'} is {made[0][1][name].type} and {outputs[name].type}"
+            if not same(outputs[name].type, first[name].type):
+                message = f"branches differ in type: {name or 'the result'} is {first[name].type} and {outputs[name].type}"
                 raise Fault("XL2009", message, spot.span)
-    outer, tables = captured(scope, [frame for frame, _ in made])
+    outer, tables = captured(scope, [frame for frame, _, _ in made])
     graphs = tuple(
-        Graph(name, tuple(table.values()), named(list(outputs.values())))
-        for (_, outputs), table, (_, _, name) in zip(made, tables, chosen, strict=True)
+        Graph(name, (*params, *table.values()), named(list(outputs.values())))
+        for (_, params, outputs), table, (_, _, name) in zip(made, tables, chosen, strict=True)
     )
     index = build.cast(on, DType.I32)
     context.stamp([index], Origin(path, at.span))
-    results = apply(context, Cond(branches=graphs), [index, *outer], "cond", path, place)
+    results = apply(context, Cond(branches=graphs), [index, *given.values(), *outer], "cond", path, place)
     if names == [""]:
         return results[0]
     members: dict[str, Value] = dict(zip(names, results, strict=True))
     return Bundle(members, results[0], results)
-
-
-def branch(
-    context: Context, scope: Scope, spec: Any, path: str, place: Place, values: Mapping[str, Value] | None = None
-) -> tuple[Frame, dict[str, Node]]:
-    """One branch: its frame and results; an expression has one result without a name. Raises Fault or Poisoned."""
-    inner = body_scope(scope, path)
-    inner.values.update(values or {})
-    if not isinstance(spec, schema.Branch):
-        return inner.frame, {"": as_node(context, expression(context, inner, spec, path, place), spec, path, place)}
-    run_body(context, inner, spec.body, place.at("body"))
-    outputs = spec.outputs
-    pairs = [(n, n, place.at("outputs", i)) for i, n in enumerate(outputs)] if isinstance(outputs, list) else [
-        (n, text, place.at("outputs", n)) for n, text in outputs.items()]  # fmt: skip
-    if not pairs:
-        raise Fault("XL2012", "a branch has at least one output", place.at("outputs").span)
-    return inner.frame, {
-        name: as_node(context, expression(context, inner, text, f"{path}.{name}", at), text, f"{path}.{name}", at)
-        for name, text, at in pairs
-    }

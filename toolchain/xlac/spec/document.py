@@ -256,6 +256,8 @@ def _model_at(path: Path_, loc: Any) -> type[BaseModel] | None:
         return schema.Carry if "carry" in path else schema.TensorInit
     if path[-1] == "init" and path[0] == "weights":
         return schema.InitSpec
+    if tags and tags[-1] == "<op>" and path[-1] == "body":
+        return schema.Function
     if tags:
         return _TAGS[tags[-1]]
     return _SECTIONS.get(str(path[0]))
@@ -269,7 +271,7 @@ _CALLED = {
     schema.OpNode: "an operation", schema.BlockNode: "the use of a block", schema.ScanNode: "a scan",
     schema.WhileNode: "a while loop", schema.CondNode: "a cond", schema.BlockSpec: "a block", schema.OpSpec: "an op",
     schema.DimSpec: "a dim", schema.WeightsSpec: "weights", schema.InitSpec: "init", schema.TrainSpec: "train",
-    schema.StateSpec: "a state", schema.InputSpec: "an input", schema.Carry: "a carry", schema.Branch: "a branch",
+    schema.StateSpec: "a state", schema.InputSpec: "an input", schema.Carry: "a carry", schema.Branch: "a branch", schema.Function: "a body",
     schema.TensorInit: "an init", schema.Document: "a spec",
 }  # fmt: skip
 

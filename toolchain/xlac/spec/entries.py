@@ -11,7 +11,7 @@ from xlac.spec import arithmetic, attributes, schema
 from xlac.spec.context import Context
 from xlac.spec.document import BROKEN, Entry
 from xlac.spec.evaluate import as_node, expression
-from xlac.spec.operations import LITERALS, Operand, apply, fields, find, operand_names
+from xlac.spec.operations import LITERALS, Operand, apply, fields, find, operand_names, table
 from xlac.spec.references import reads, split_names
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.scope import Bundle, Copies, Scope, Value, in_order
@@ -50,7 +50,9 @@ def elaborate(context: Context, scope: Scope, section: Mapping[str, Entry[Any]])
             continue
         entry = section[key]
         try:
-            bind(scope, names, make(context, scope, key, entry.spec, entry.place), entry.place)
+            value = make(context, scope, key, entry.spec, entry.place)
+            bind(scope, names, value, entry.place)
+            call_by_origin(scope, names, entry)
         except Fault as fault:
             context.report.fault(fault)
         except Poisoned:
@@ -89,6 +91,44 @@ def bind(scope: Scope, names: tuple[str, ...], value: Value, place: Place) -> No
         if isinstance(result, Node) and result.op.mnemonic == "pick":  # made for this entry, and nothing has seen it yet
             object.__setattr__(result, "origin", Origin(scope.path(name), place.key))
         scope.values[name] = result
+
+
+def call_by_origin(scope: Scope, names: tuple[str, ...], entry: Entry[Any]) -> None:
+    """Gives the nodes of an entry the names that `from` says, or what comes before the '~' of a name for a part.
+
+    They are new, and known by the path of the entry, which no other node has. Raises Fault.
+    """
+    given = getattr(entry.spec, "origin", None)
+    path = scope.path(names[0])
+    if isinstance(given, list) and len(given) != len(names):
+        raise Fault("XL2012", f"{len(given)} names for {len(names)} results", entry.place.at("from").span)
+    for number, name in enumerate(names):
+        whole, mark, _ = name.rpartition("~")
+        wanted = given[number] if isinstance(given, list) else given or (scope.path(whole) if mark else "")
+        if wanted:
+            value = scope.values[name]
+            rename([value] if isinstance(value, Node) else nodes_in(value), path if number == 0 else scope.path(name), wanted)
+
+
+def nodes_in(value: Value | None) -> list[Node]:
+    """Every node that a value stands for."""
+    match value:
+        case Node():
+            return [value]
+        case Bundle():
+            return [node for part in value.members.values() for node in nodes_in(part)]
+        case Copies():
+            return [node for part in value.items for node in nodes_in(part)]
+    return []
+
+
+def rename(stack: list[Node], path: str, wanted: str) -> None:
+    """Calls the nodes otherwise that go by the path, back to the first that does not."""
+    while stack:
+        node = stack.pop()
+        if node.origin is not None and node.origin.name == path != wanted and node.op.mnemonic != "param":
+            object.__setattr__(node, "origin", Origin(wanted, node.origin.span))
+            stack += node.inputs
 
 
 def make(context: Context, scope: Scope, key: str, spec: Any, place: Place) -> Value:
@@ -160,8 +200,15 @@ def operation(context: Context, scope: Scope, spec: schema.OpNode, path: str, pl
         from xlac.spec.literal import literal
 
         return literal(context, scope, name, spec, path, place)
-    op = find(context, name, spans.name())
+    op = table()["call"] if name == "call" and spec.body is not None else find(context, name, spans.name())
     allowed = fields(context, name) or frozenset()
+    body = None
+    if spec.body is not None:
+        if not attributes.holds_body(op):
+            raise Fault("XL2005", f"unknown key 'body' for {name}: it runs no graph", place.at("body").key)
+        from xlac.spec.bodies import function
+
+        body = function(context, scope, spec.body, path, place.at("body"))
     given: dict[str, Any] = {}
     learned: dict[str, Node] = {}
     poisoned = False
@@ -170,6 +217,8 @@ def operation(context: Context, scope: Scope, spec: schema.OpNode, path: str, pl
         try:
             if key in allowed or op.parameters is Op.parameters or not isinstance(value, str) or value.startswith("$"):
                 given[key] = arithmetic.value(value, scope.constants, at)
+                if key in attributes.types_in(op):
+                    given[key] = types(given[key], scope, at)
             else:
                 found = expression(context, scope, value, f"{path}.{key}", at)
                 learned[key] = as_node(context, found, value, f"{path}.{key}", at)
@@ -185,7 +234,15 @@ def operation(context: Context, scope: Scope, spec: schema.OpNode, path: str, pl
     operands = inputs(context, scope, spec.inputs, operand_names(op), name, path, place)
     if poisoned:
         raise Poisoned
-    return apply(context, scope, name, operands, given, learned, path, spans, place.key)
+    exact = spec.exact is True or flag(scope, spec.exact, place.at("exact"))
+    return apply(context, scope, name, operands, given, learned, path, spans, place.key, body, exact)
+
+
+def types(given: Any, scope: Scope, place: Place) -> Any:
+    """Types where an attribute has their text. Raises Fault."""
+    if isinstance(given, list):
+        return [types(item, scope, place.at(i)) for i, item in enumerate(given)]
+    return arithmetic.type_value(given, scope.constants, place) if isinstance(given, str) else given
 
 
 def inputs(

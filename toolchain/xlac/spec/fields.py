@@ -114,6 +114,17 @@ References = Annotated[
 TypeText = Annotated[
     Any, BeforeValidator(_type), WithJsonSchema({"type": "string", "pattern": r"^\s*[\w$]+\s*(\[.*\])?\s*$"})
 ]
+def _called(value: Any) -> Any:
+    if isinstance(value, str) or (isinstance(value, list) and value and all(isinstance(v, str) for v in value)):
+        return value
+    raise _fail("a name, or a list with one for each result", value)
+
+
+Called = Annotated[
+    Any,
+    BeforeValidator(_called),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+]
 Name = Annotated[str, BeforeValidator(_name)]
 Names = Annotated[str, BeforeValidator(_names)]
 

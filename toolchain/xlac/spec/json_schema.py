@@ -10,7 +10,7 @@ from xlac.spec import attributes, schema
 from xlac.spec.operations import LITERALS, STRUCTURAL
 
 _COMPUTED = {"type": "string", "pattern": r"\$"}
-_NODE_KEYS = ("op", "in", "when", "else")
+_NODE_KEYS = ("op", "in", "when", "else", "exact", "from")
 
 
 def json_schema(custom: Mapping[str, schema.OpSpec] | None = None) -> dict[str, Any]:
@@ -21,12 +21,13 @@ def json_schema(custom: Mapping[str, schema.OpSpec] | None = None) -> dict[str, 
     found = schema.Document.model_json_schema(by_alias=True)
     definitions = found["$defs"]
     node = definitions["OpNode"]
-    names = [*(custom or {}), *LITERALS, *(name for name in OPS if name not in STRUCTURAL)]
+    known = [name for name in OPS if name not in STRUCTURAL or name == "call"]
+    names = [*(custom or {}), *LITERALS, *known]
     node["properties"]["op"] = {
         "description": "the operation: see `xlac ops`", "anyOf": [{"enum": sorted(names)}, _COMPUTED],
     }  # fmt: skip
     node["allOf"] = [
-        *(_case(name, op, definitions) for name, op in sorted(OPS.items()) if name not in STRUCTURAL),
+        *(_case(name, OPS[name], definitions) for name in sorted(known)),
         *(_custom_case(name, spec) for name, spec in (custom or {}).items()),
         _literal("weight", {"type": {"type": "string"}}, ["type"]),
         _literal("constant", {"value": {}, "dtype": {"type": "string"}}, ["value"]),
@@ -48,7 +49,7 @@ def _case(name: str, op: type[Op], definitions: dict[str, Any]) -> dict[str, Any
         properties.setdefault(learned, {"type": ["string", "number"]})
         if learned in attributes.flags(op):
             properties[learned] = {"anyOf": [properties[learned], {"type": "string"}]}
-    return _if(name, properties, model.get("required", []), (op.__doc__ or "").strip().split("\n")[0])
+    return _if(name, properties, model.get("required", []), (op.__doc__ or "").strip().split("\n")[0], attributes.holds_body(op))
 
 
 def _learned(op: type[Op]) -> list[str]:
@@ -98,11 +99,13 @@ def _literal(name: str, properties: dict[str, Any], required: list[str]) -> dict
     return _if(name, properties, required, doc)
 
 
-def _if(name: str, properties: dict[str, Any], required: list[str], doc: str) -> dict[str, Any]:
+def _if(name: str, properties: dict[str, Any], required: list[str], doc: str, body: bool = False) -> dict[str, Any]:
     then: dict[str, Any] = {"description": doc, "properties": {**dict.fromkeys(_NODE_KEYS, True), **properties}}
     then["additionalProperties"] = False
     if "weight_0" in properties:  # one for each input
         then["patternProperties"] = {r"^weight_\d+$": True}
+    if body:
+        then["properties"]["body"] = {"$ref": "#/$defs/Function"}
     if required:
         then["required"] = list(required)
     return {"if": {"properties": {"op": {"const": name}}, "required": ["op"]}, "then": then}

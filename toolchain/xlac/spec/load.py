@@ -20,6 +20,7 @@ from xlac.spec.report import Fault, Poisoned, Report, nearest
 from xlac.spec.scope import Frame, Scope
 from xlac.spec.settings import DimValue, read_dims, read_params
 from xlac.spec.unused import check_unused
+from xlac.spec.weights import Stored, find
 from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 
 
@@ -30,7 +31,8 @@ def load(
     """The model of a spec.
 
     `params` replace the spec's parameters; `dims` fix symbolic sizes (8) or narrow them ("1..8"). Files outside
-    the spec's folder are read only with `allow_outside`. `weights=False` leaves the data of weights out.
+    the spec's folder are read only with `allow_outside`. `weights=False` leaves the data of weights out, but not
+    that of constants, which belong to the graph.
     Raises SourceError with everything that is wrong, and UnsupportedError for a spec that trains unless `training`
     says that its section is only to be checked.
     """
@@ -56,7 +58,8 @@ def _load(
     values = read_params(merged, params, sizes, report)
     broken = {name for section, name in report.broken if section in ("dims", "params")}
     constants = Constants(values, sizes, broken)
-    context = Context(report, merged.blocks, merged.ops, Frame())
+    stored = Stored(merged.weights, report, resolved(path).parent, allow_outside)
+    context = Context(report, merged.blocks, merged.ops, Frame(), stored)
     scope = Scope(context.root, constants)
     scope.values.update({name: None for section, name in report.broken if section in ("inputs", "state")})
     inputs = declare_inputs(merged, scope, report)
@@ -69,9 +72,7 @@ def _load(
         read_train(merged.train, context, scope, report)
     arrays: Mapping[str, Any] = {}
     if weights and not report.found:
-        from xlac.spec.weights import find
-
-        arrays = find(context.weights, merged.weights, constants, report, resolved(path).parent, allow_outside)
+        arrays = find(context.weights, stored, constants)
     kernels = check_kernels(merged, report, resolved(path).parent, allow_outside)
     report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xlac.ir.graph import Node
+from xlac.ir.graph import Graph, Node
 from xlac.ir.op import OPS, Op, ShapeError, arity
 from xlac.ir.types import Type
 from xlac.spec import attributes
@@ -19,7 +19,7 @@ Operand = Node | int | float | bool
 STRUCTURAL = {
     "param": "declare it under inputs", "const": "write the number", "pick": "name the results: 'a, b: …'",
     "cond": "write {cond: …, then: …, else: …}", "while": "write {while: …, carry: …, body: …, next: …}",
-    "scan": "write {scan: …, carry: …, body: …, next: …}", "call": "use a block",
+    "scan": "write {scan: …, carry: …, body: …, next: …}", "call": "use a block, or write {op: call, in: …, body: …}",
 }  # fmt: skip
 LITERALS = ("weight", "constant")  # nodes that only specs have
 VARIANTS = {"max": "reduce_max", "min": "reduce_min"}  # the name of one tensor's reduction
@@ -73,17 +73,20 @@ def operand_names(op: type[Op]) -> list[str]:
 
 def apply(
     context: Context, scope: Scope, name: str, operands: Sequence[Operand], given: Mapping[str, Any],
-    learned: Mapping[str, Node], path: str, spans: Any, at: Span,
+    learned: Mapping[str, Node], path: str, spans: Any, at: Span, body: Graph | None = None, exact: bool = False,
 ) -> Value:  # fmt: skip
     """The result of an operation: a node, or a bundle when it has several. Raises Fault.
 
     `given` are attributes, computed but unchecked; `learned` are values for learned tensors. `path` names the
-    node and what it learns; `spans` tells where its parts are, and `at` where it is.
+    node and what it learns; `spans` tells where its parts are, and `at` where it is. `body` is the graph inside it.
+    With `exact` the node is made of the operands as they are.
     """
     if name in VARIANTS and len(operands) == 1 and VARIANTS[name] in table():
         name = VARIANTS[name]
-    op = find(context, name, spans.name())
-    valid = checked(context, op, given, learned, spans)
+    op = table()[name] if name == "call" and body is not None else find(context, name, spans.name())
+    valid = checked(context, op, given, learned, spans, exact)
+    if body is not None:
+        valid["body"] = body
     check_arity(name, op, operands, spans)
     from xlac.ops import build
 
@@ -94,7 +97,7 @@ def apply(
             wrong = next(iter(learned))
             raise Fault("XL2005", f"unknown attribute {wrong!r} for {name}", spans.attribute_key(wrong),
                         nearest(wrong, attributes.names(op)))  # fmt: skip
-        made = build.apply(name, *operands, **valid)
+        made = build.make(op, [build.as_node(o) for o in operands], valid) if exact else build.apply(name, *operands, **valid)
     except ShapeError as error:
         raise shape_fault(error, name, spans) from None
     except ValueError as error:
@@ -109,9 +112,11 @@ def bundle(nodes: Sequence[Value]) -> Bundle:
     return Bundle({str(i): node for i, node in enumerate(nodes)}, None, tuple(nodes))
 
 
-def checked(context: Context, op: type[Op], given: Mapping[str, Any], learned: Mapping[str, Node], spans: Any) -> dict[str, Any]:
+def checked(
+    context: Context, op: type[Op], given: Mapping[str, Any], learned: Mapping[str, Node], spans: Any, exact: bool = False
+) -> dict[str, Any]:
     """The attributes, converted. Faults but the last go to the report; the last is raised."""
-    valid, wrongs = attributes.check(op, given)
+    valid, wrongs = attributes.check(op, given, exact)
     faults = []
     for wrong in wrongs:
         if wrong.kind == "unknown":

@@ -47,17 +47,21 @@ def reads(spec: Any, known: Known, fields: Callable[[str], frozenset[str] | None
             yield from references(spec.scan, known)
             for carry in spec.carry.values():
                 yield from references(carry.init if isinstance(carry, schema.Carry) else carry, known)
-            local = {*spec.scan, *spec.carry}
+            yield from references(spec.given, known)
+            local = {*spec.scan, *spec.carry, *spec.given}
             yield from body_reads(spec.body, [*spec.next.values(), *spec.stack.values()], local, known, fields)
         case schema.WhileNode():
             for carry in spec.carry.values():
                 yield from references(carry.init if isinstance(carry, schema.Carry) else carry, known)
-            yield from body_reads(spec.body, spec.next.values(), {*spec.carry}, known, fields)
-            yield from branch_reads(spec.condition, {*spec.carry}, known, fields)
+            yield from references(spec.given, known)
+            local = {*spec.carry, *spec.given}
+            yield from body_reads(spec.body, spec.next.values(), local, known, fields)
+            yield from branch_reads(spec.condition, local, known, fields)
         case schema.CondNode():
             yield from names_of(spec.on, known)
+            yield from references(spec.given, known)
             for branch in (spec.then, spec.otherwise, *(spec.branches or ())):
-                yield from branch_reads(branch, set(), known, fields)
+                yield from branch_reads(branch, {*spec.given}, known, fields)
 
 
 def branch_reads(

@@ -1,4 +1,4 @@
-"""Reading safetensors files: mapped, every offset checked, whatever the header says.
+"""Safetensors files: read mapped, every offset checked, whatever the header says; written a tensor at a time.
 
 The format: 8 bytes of header length (little endian), a JSON header of names with dtype, shape and
 offsets, then the data (https://huggingface.co/docs/safetensors).
@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import mmap
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from xlac.ir.dims import static
 from xlac.ir.op import Array
+from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 
 MAX_HEADER = 100 * 2**20
@@ -26,6 +28,8 @@ _DTYPES = {
     "I16": DType.I16, "I8": DType.I8, "U64": DType.U64, "U32": DType.U32, "U16": DType.U16, "U8": DType.U8,
     "BOOL": DType.BOOL,
 }  # fmt: skip
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+CHUNK = 16 * 2**20  # bytes written at once
 
 
 class BadFile(ValueError):
@@ -142,3 +146,40 @@ def _tensor(name: str, entry: Any, size: int) -> Tensor:
         if count * dtype.nbytes != stop - start:
             raise BadFile(f"tensor {name!r} of {count:,} {text} elements has {stop - start:,} bytes")
     return Tensor(dtype or text, tuple(shape), start, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tensor to be written: its type, and what gives its elements when their turn comes."""
+
+    type: Type
+    read: Callable[[], Array]
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Source], progress: Callable[[int, int], None] | None = None) -> None:
+    """Writes a file of tensors, one in memory at a time, each aligned for its type.
+
+    `progress` is told the bytes written and those in all.
+    """
+    ordered = sorted(tensors, key=lambda name: -tensors[name].type.dtype.nbytes)  # so that none needs padding
+    header: dict[str, Any] = {}
+    total = 0
+    for name in ordered:
+        type = tensors[name].type
+        header[name] = {"dtype": _NAMES[type.dtype], "shape": list(static(type.shape)), "data_offsets": [total, total + type.nbytes]}
+        total += type.nbytes
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-(len(text) + 8) % 64)
+    done = 0
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for name in ordered:
+            array = tensors[name].read()
+            if array.dtype != tensors[name].type.dtype.numpy or array.shape != tensors[name].type.shape:
+                raise BadFile(f"tensor {name!r} is {array.dtype}{list(array.shape)}, and was to be {tensors[name].type}")
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+            for start in range(0, len(data), CHUNK):
+                file.write(data[start : start + CHUNK])
+                done += len(data[start : start + CHUNK])
+                if progress is not None:
+                    progress(done, total)

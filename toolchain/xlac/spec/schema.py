@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from xlac.spec.fields import (
     BlockInputs,
+    Called,
     Expression,
     Flag,
     Name,
@@ -49,12 +50,23 @@ class OpNode(BaseModel):
 
     op: Text = Field(description="the operation: see `xlac ops`")
     inputs: References = Field(default=[], alias="in", description="a name, a list, or a mapping by operand")
+    body: Function | None = Field(default=None, description="the graph inside an operation that runs one: how two elements combine")
+    exact: Flag = Field(default=False, description="as the graph holds it: nothing is broadcast, converted or left out")
     when: Flag = Field(default=True, description="whether the node is there at all")
     otherwise: Expression = Field(default=None, alias="else", description="the value if it is not")
+    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
 
     @property
     def attributes(self) -> dict[str, Any]:
         return self.model_extra or {}
+
+
+class Function(Strict):
+    """A graph that sees its inputs and nothing around it."""
+
+    inputs: dict[Name, TypeText] = Field(default={}, description="what it is given, in order, with types")
+    graph: dict[Names, GraphEntry] = Field(default={}, description="its nodes")
+    outputs: Outputs = Field(description="its results, in order")
 
 
 class BlockNode(Strict):
@@ -107,9 +119,11 @@ class ScanNode(Strict):
     length: Whole = Field(default=None, description="how many steps, where nothing is sliced")
     reverse: Flag = Field(default=False, description="from the last slice to the first")
     carry: dict[Name, CarryLike] = Field(default={}, description="values handed from step to step")
+    given: dict[Name, Expression] = Field(default={}, alias="with", description="values of around it, by the names they have inside")
     body: dict[Names, GraphEntry] = Field(default={}, description="the graph of one step")
     next: dict[str, Expression] = Field(default={}, description="the carried values after a step")
     stack: dict[Name, Expression] = Field(default={}, description="values of every step, stacked along the axis")
+    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
 
 
 class Branch(Strict):
@@ -130,17 +144,21 @@ class WhileNode(Strict):
 
     condition: BranchLike = Field(alias="while", description="a bool over the carried values")
     carry: dict[Name, CarryLike] = Field(description="values handed from step to step")
+    given: dict[Name, Expression] = Field(default={}, alias="with", description="values of around it, by the names they have inside")
     body: dict[Names, GraphEntry] = Field(default={}, description="the graph of one step")
     next: dict[str, Expression] = Field(description="the carried values after a step")
+    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
 
 
 class CondNode(Strict):
     """A choice between graphs, of which one runs."""
 
     on: Expression = Field(alias="cond", description="a bool for then and else, or the number of a branch")
+    given: dict[Name, Expression] = Field(default={}, alias="with", description="values of around it, by the names they have inside")
     then: BranchLike = Field(default=None, description="when true")
     otherwise: BranchLike = Field(default=None, alias="else", description="when false")
     branches: list[BranchLike] | None = Field(default=None, description="by number; out of range means the last")
+    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
 
 
 GraphEntry = Annotated[
@@ -284,5 +302,5 @@ class Document(Strict):
     train: TrainSpec | None = Field(default=None, description="training of the same model")
 
 
-for _model in (ScanNode, WhileNode, Branch, CondNode, BlockSpec, OpSpec, Document):
+for _model in (OpNode, Function, ScanNode, WhileNode, Branch, CondNode, BlockSpec, OpSpec, Document):
     _model.model_rebuild()

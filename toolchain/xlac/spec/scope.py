@@ -39,6 +39,10 @@ class Frame:
         self.parent = parent
         self.captured: dict[Node, Node] = {}
 
+    def within(self, owner: Frame) -> bool:
+        """Whether values of another frame can be brought into this one."""
+        return self is owner or (self.parent is not None and self.parent.within(owner))
+
     def bring(self, node: Node, owner: Frame) -> Node:
         """A value of an outer frame, as this one sees it. A constant needs no input."""
         from xlac.ops.leaf import Const, Param
@@ -101,7 +105,10 @@ class Scope:
                 found = scope.values.get(head)
                 if found is None:
                     raise Poisoned
-                for part in name[len(head) + 1 :].split(".") if len(name) > len(head) else ():
+                rest = name[len(head) + 1 :]
+                if isinstance(found, Bundle) and rest in found.members:
+                    found, rest = found.members[rest], ""
+                for part in rest.split(".") if rest else ():
                     found = member(found, part, head, name, place, at)
                 return self._bring(found, scope.frame)
             scope = scope.parent

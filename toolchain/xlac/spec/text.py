@@ -22,7 +22,13 @@ def scalar(text: str) -> str:
         return text
     if ", " in text and all(scalar(part) == part for part in text.split(", ")):
         return text
-    return json.dumps(text, ensure_ascii=False)
+    return quoted(text)
+
+
+def quoted(text: str) -> str:
+    """Text between double quotes, with what YAML does not hold as escapes."""
+    made = json.dumps(text, ensure_ascii=False)
+    return made if made.isprintable() else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in made)
 
 
 def flow(value: Any) -> str:
@@ -33,7 +39,7 @@ def flow(value: Any) -> str:
         case list():
             return "[" + ", ".join(map(flow, value)) + "]"
         case str():
-            return scalar(value) if ", " not in value else json.dumps(value, ensure_ascii=False)
+            return scalar(value) if ", " not in value else quoted(value)
         case None:
             return "null"
         case bool():

@@ -36,7 +36,7 @@ def _entry(context: Context, spec: Any, place: Place) -> None:
     match spec:
         case str():
             parsed(spec, place)
-        case schema.OpNode(op=str() as name) if "$" not in name and name not in context.custom and name not in LITERALS:
+        case schema.OpNode(op=str() as name) if "$" not in name and name not in context.custom and name not in (*LITERALS, "call"):
             find(context, name, place.at("op").span)
         case schema.BlockNode(block=str() as name) if "$" not in name and name not in context.blocks:
             raise Fault("XL2011", f"unknown block {name!r}", place.at("block").span, nearest(name, context.blocks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,11 @@ from xlac.ir.types import Type
 from xlac.spec import arithmetic, schema
 from xlac.spec.arithmetic import Constants
 from xlac.spec.document import Entry, resolved
-from xlac.spec.report import Fault, Place, Report, nearest
+from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 
 if TYPE_CHECKING:
-    from xlac.spec.safetensors import SafetensorsFile
+    from xlac.spec.safetensors import SafetensorsFile, Tensor
+    from xlac_sdk.source import Span
 
 MAX_LISTED = 20
 
@@ -40,11 +42,56 @@ class Weights(Mapping[str, Array]):
         return len(self._makers)
 
 
-def find(
-    wanted: Mapping[str, Node], entry: Entry[Any] | None, constants: Constants, report: Report,
-    folder: Path, allow_outside: bool = False,
-) -> Weights:  # fmt: skip
+class Stored:
+    """The tensors in the files that a spec names, opened when they are first asked for."""
+
+    def __init__(self, entry: Entry[Any] | None, report: Report, folder: Path, allow_outside: bool) -> None:
+        self.entry, self.report, self.folder, self.allow_outside = entry, report, folder, allow_outside
+        self.readable = True
+        self.constants: set[str] = set()  # those that are constants of the graph
+
+    @property
+    def spec(self) -> schema.WeightsSpec:
+        given = self.entry.spec if self.entry is not None else schema.WeightsSpec()
+        return given if isinstance(given, schema.WeightsSpec) else schema.WeightsSpec(file=given)
+
+    @cached_property
+    def names(self) -> dict[str, tuple[SafetensorsFile, str]]:
+        """Every tensor by the name that the spec knows it by: its file, and its name there."""
+        if self.entry is None:
+            return {}
+        place = self.entry.place
+        at = place.at("file") if isinstance(self.entry.spec, schema.WeightsSpec) else place
+        files, self.readable = read(self.spec, at, self.report, self.folder, self.allow_outside)
+        found = {name: (file, name) for file in files for name in file.tensors}
+        if self.spec.rename:
+            from xlac.spec.rename import renamed
+
+            if self.readable:
+                before = len(self.report.found)
+                renames = renamed(found, self.spec.rename, place.at("rename"), self.report)
+                found = {new: found[old] for new, old in renames.items()}
+                self.readable = len(self.report.found) == before
+        return found
+
+    def constant(self, name: str, type: Type, span: Span) -> Array:
+        """A constant of the graph that is kept in a file. Raises Fault or Poisoned."""
+        self.constants.add(name)
+        if name not in self.names:
+            if not self.readable:
+                raise Poisoned
+            raise Fault("XL3005", f"missing tensor {name}: {type}, the value of a constant", span,
+                        "give it as value, or name the file that holds it under weights")  # fmt: skip
+        file, own = self.names[name]
+        tensor = file.tensors[own]
+        if tensor.dtype is not type.dtype or tensor.shape != type.shape:
+            raise Fault("XL3006", f"tensor {name} is {described(tensor)} in {file.path.name}, and the constant is {type}", span)
+        return file[own]
+
+
+def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> Weights:
     """The data of the tensors `wanted`. What is missing, extra or does not fit is reported, all at once."""
+    entry, report = stored.entry, stored.report
     if entry is None:
         if wanted:
             first = next(iter(wanted.values()))
@@ -54,22 +101,16 @@ def find(
                        "weights: model.safetensors, or weights: {init: {seed: 0}}")  # fmt: skip
         return Weights({})
     place = entry.place
-    spec = entry.spec if isinstance(entry.spec, schema.WeightsSpec) else schema.WeightsSpec(file=entry.spec)
+    spec = stored.spec
     at = place.at("file") if isinstance(entry.spec, schema.WeightsSpec) else place
     if spec.file is None and spec.init is None:
         report.add("XL3003", "weights gives neither a file nor init", place.key)
         return Weights({})
     check_declared(spec, wanted, constants, place, report)
-    stored, readable = read(spec, at, report, folder, allow_outside)
-    names = {name: (file, name) for file in stored for name in file.tensors}
-    if spec.rename:
-        from xlac.spec.rename import renamed
-
-        if readable:
-            before = len(report.found)
-            names = {new: names[old] for new, old in renamed(names, spec.rename, place.at("rename"), report).items()}
-            if len(report.found) > before:
-                return Weights({})
+    before = len(report.found)
+    names = stored.names
+    if spec.rename and len(report.found) > before:
+        return Weights({})
     makers: dict[str, Callable[[], Array]] = {}
     missing: list[str] = []
     for name, node in wanted.items():
@@ -81,10 +122,10 @@ def find(
             if not drawable(name, node, place, report):
                 continue
             makers[name] = _drawn(name, node.type, spec.init)
-        elif readable:
+        elif stored.readable:
             missing.append(name)
-    if readable:
-        listed(missing, wanted, [n for n in names if n not in wanted], at, report)
+    if stored.readable:
+        listed(missing, wanted, [n for n in names if n not in wanted and n not in stored.constants], at, report)
     if spec.init is not None:
         dead_patterns(spec.init, wanted, place, report)
     return Weights(makers)
@@ -147,11 +188,15 @@ def fits(file: SafetensorsFile, old: str, name: str, node: Node, at: Place, repo
     tensor, wanted = file.tensors[old], node.type
     named = name if name == old else f"{name} ({old} in the file)"
     if tensor.dtype is not wanted.dtype or tensor.shape != wanted.shape:
-        found = f"{str(tensor.dtype).lower()}[{', '.join(map(str, tensor.shape))}]"
-        report.add("XL3006", f"tensor {named} is {found} in {file.path.name}, and the model needs {wanted}",
+        report.add("XL3006", f"tensor {named} is {described(tensor)} in {file.path.name}, and the model needs {wanted}",
                    node.origin.span if node.origin else at.span)  # fmt: skip
         return False
     return True
+
+
+def described(tensor: Tensor) -> str:
+    """The type of a tensor in a file."""
+    return f"{str(tensor.dtype).lower()}[{', '.join(map(str, tensor.shape))}]"
 
 
 def listed(missing: list[str], wanted: Mapping[str, Node], extra: list[str], at: Place, report: Report) -> None:

@@ -1,0 +1,140 @@
+"""Loops, choices and bodies as a spec writes them: closed, with all that they are handed by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xlac.exporters.spec.learned import kept
+from xlac.exporters.spec.names import Names, clean
+from xlac.exporters.spec.values import plain
+from xlac.ir.graph import Graph, Node
+from xlac.ops.control import Cond, Scan, While
+from xlac.ops.convert import Cast
+from xlac.ops.leaf import param
+from xlac.spec.text import flow, scalar, type_text
+from xlac_sdk.dtypes import DType
+
+if TYPE_CHECKING:
+    from xlac.exporters.spec.section import Book, Section
+
+
+def members(section: Section, node: Node) -> list[str]:
+    """What the results of a loop or choice are called behind its name; nothing for other nodes."""
+    match node.op:
+        case Scan(body=Graph() as body, carries=carries):
+            names = Names()
+            found = [names.plain(clean(param(p).name)) for p in body.inputs[:carries]]
+            return [*found, *(names.plain(f"y{i}") for i in range(len(node.results) - carries))]
+        case While(body=Graph() as body) as op:
+            names = Names()
+            return [names.plain(clean(param(p).name)) for p in body.inputs[: kept(op, section.book.learned.read.get(node, 0))]]
+        case Cond():
+            return [f"y{i}" for i in range(len(node.results))]
+    return []
+
+
+def lines(section: Section, node: Node, path: str, indent: str) -> list[str]:
+    """The keys of a loop or choice."""
+    match node.op:
+        case Scan():
+            return scan(section, node, node.op, path, indent)
+        case While():
+            return loop(section, node, node.op, path, indent)
+        case Cond():
+            return cond(section, node, node.op, path, indent)
+    raise AssertionError(node.op.mnemonic)
+
+
+def scan(section: Section, node: Node, op: Scan, path: str, indent: str) -> list[str]:
+    assert isinstance(op.body, Graph)
+    names, outer = members(section, node), [section.names.get(i, "") for i in node.inputs]
+    inner = inner_names(op.body.inputs, names[: op.carries], names[op.carries :])
+    end = op.carries + op.scanned
+    rows, results = body(section.book, op.body, inner, f"{path}.", indent)
+    return [
+        f"{indent}scan: {flow(dict(zip(inner[op.carries : end], outer[op.carries : end], strict=True)))}",
+        f"{indent}length: {flow(plain(op.length))}", *([f"{indent}reverse: true"] if op.reverse else []),
+        f"{indent}carry: {flow(dict(zip(inner[: op.carries], outer, strict=False)))}",
+        *handed(section, op.body.inputs[end:], inner[end:], outer[end:], indent), *rows,
+        f"{indent}next: {flow(dict(zip(inner[: op.carries], results, strict=False)))}",
+        f"{indent}stack: {flow(dict(zip(names[op.carries :], results[op.carries :], strict=True)))}",
+    ]  # fmt: skip
+
+
+def loop(section: Section, node: Node, op: While, path: str, indent: str) -> list[str]:
+    assert isinstance(op.cond, Graph) and isinstance(op.body, Graph)
+    names, outer = members(section, node), [section.names.get(i, "") for i in node.inputs]
+    count = len(names)
+    inner = inner_names(op.body.inputs, names)
+    test = branch(section.book, op.cond, inner, f"{path}.while.", ["holds"], indent + "  ")
+    rows, results = body(section.book, op.body, inner, f"{path}.", indent)
+    return [
+        f"{indent}while:", *test,
+        f"{indent}carry: {flow(dict(zip(inner[:count], outer, strict=False)))}",
+        *handed(section, op.body.inputs[count:], inner[count:], outer[count:], indent), *rows,
+        f"{indent}next: {flow(dict(zip(inner[:count], results, strict=False)))}",
+    ]  # fmt: skip
+
+
+def cond(section: Section, node: Node, op: Cond, path: str, indent: str) -> list[str]:
+    number, outer = node.inputs[0], [section.names.get(i, "") for i in node.inputs[1:]]
+    first = op.branches[0]
+    names, inner = members(section, node), inner_names(first.inputs)
+    given = handed(section, first.inputs, inner, outer, indent)
+    if number in section.folded:
+        rows = [f"{indent}cond: {scalar(section.names[number.inputs[0]])}", *given]
+        for key, one in zip(("then", "else"), reversed(op.branches), strict=True):
+            rows += [f"{indent}{key}:", *branch(section.book, one, inner, f"{path}.{key}.", names, indent + "  ")]
+        return rows
+    rows = [f"{indent}cond: {scalar(section.names[number])}", *given, f"{indent}branches:"]
+    for i, one in enumerate(op.branches):
+        head, *rest = branch(section.book, one, inner, f"{path}.{i}.", names, indent + "  ")
+        rows += [f"{indent}- {head.strip()}", *rest]
+    return rows
+
+
+def is_flag(node: Node) -> bool:
+    """Whether a choice is between two branches by a bool."""
+    number = node.inputs[0]
+    assert isinstance(node.op, Cond)
+    return len(node.op.branches) == 2 and isinstance(number.op, Cast) and number.inputs[0].type.dtype is DType.BOOL
+
+
+def inner_names(inputs: Sequence[Node], first: Sequence[str] = (), reserved: Sequence[str] = ()) -> list[str]:
+    """What the inputs of a body are called in it: the first as given, the others as they are called there."""
+    names = Names([*first, *reserved])
+    return [*first, *(names.plain(clean(param(p).name)) for p in inputs[len(first) :])]
+
+
+def handed(section: Section, inputs: Sequence[Node], inner: Sequence[str], outer: Sequence[str], indent: str) -> list[str]:
+    """The line of what a body is handed, without what its operations learn."""
+    learned = section.book.learned
+    given = {name: value for p, name, value in zip(inputs, inner, outer, strict=True) if p not in learned}
+    return [f"{indent}with: {flow(given)}"] if given else []
+
+
+def body(book: Book, graph: Graph, inner: Sequence[str], prefix: str, indent: str, key: str = "body") -> tuple[list[str], list[str]]:
+    """The lines of a body, and the names of its results."""
+    from xlac.exporters.spec.section import Section
+
+    known = {p: name for p, name in zip(graph.inputs, inner, strict=True) if p not in book.learned}
+    section = Section(book, graph, prefix, known, Names(known.values()))
+    rows = section.lines(indent + "  ")
+    head = [f"{indent}{key}:", *rows] if rows else [f"{indent}{key}: {{}}"]
+    return head, [section.names.get(n, "") for n in graph.outputs.values()]  # what is learned only passes through
+
+
+def branch(book: Book, graph: Graph, inner: Sequence[str], prefix: str, names: Sequence[str], indent: str) -> list[str]:
+    """A branch: its body and its results."""
+    rows, results = body(book, graph, inner, prefix, indent)
+    return [*rows, f"{indent}outputs: {flow(dict(zip(names, results, strict=True)))}"]
+
+
+def function(book: Book, graph: Graph, prefix: str, indent: str) -> list[str]:
+    """A body that sees its inputs only: their types, its graph and its results."""
+    inner = inner_names(graph.inputs)
+    types: dict[str, Any] = {name: type_text(p.type) for name, p in zip(inner, graph.inputs, strict=True)}
+    rows, results = body(book, graph, inner, prefix, indent, "graph")
+    outputs = {f"y{i}": name for i, name in enumerate(results)}
+    return [f"{indent}inputs: {flow(types)}", *rows, f"{indent}outputs: {flow(outputs)}"]

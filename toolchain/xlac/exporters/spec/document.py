@@ -1,0 +1,96 @@
+"""A whole spec: its sections in the order of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from xlac.exporters.spec.learned import Learned, is_weight
+from xlac.exporters.spec.names import Names, clean, public
+from xlac.exporters.spec.section import Book, Keep, Section
+from xlac.ir.dims import UNBOUNDED, Sym, Symbol, symbols
+from xlac.model import Model
+from xlac.ops.leaf import param
+from xlac.passes.specialize import substituted
+from xlac.spec.text import flow, scalar, type_text
+
+
+def text(model: Model, head: Mapping[str, Any] | None = None, keep: Keep = lambda name, value: False) -> str:
+    """The text of a spec that loads to the model's graph.
+
+    `head` holds sections that are written as they are (weights, ops). `keep` is asked for every constant whether
+    it is kept in a weights file instead, under a name. Raises UnsupportedError for what a spec cannot say.
+    """
+    model = sized(model)
+    lines = ["xlac: 1", f"model: {scalar(public(model.name))}"]
+    if model.doc:
+        lines.append(f"doc: {scalar(model.doc)}")
+    if model.precision != "default":
+        lines.append(f"precision: {model.precision}")
+    if model.dims:
+        lines += ["dims:", *(f"  {scalar(name)}: {_bounds(symbol)}" for name, symbol in model.dims.items())]
+    lines += [f"{section}: {flow(value)}" for section, value in (head or {}).items()]
+    book = Book(Learned(model.graph), keep, frozenset((head or {}).get("ops", ())))
+    section = Section(book, model.graph, "", {}, Names(node.name for node in book.learned.weights))
+    _name_leaves(section, model)
+    body = section.lines("  ")
+    return "\n".join([*lines, *_interface(model, section, body)]) + "\n"
+
+
+def _name_leaves(section: Section, model: Model) -> None:
+    """Names for inputs and weights, which nodes keep clear of."""
+    for node in model.graph.inputs:
+        section.names[node] = section.taken.plain(public(param(node).name))
+    for node in section.order:
+        if is_weight(node):
+            section.names[node] = section.taken.plain(clean(param(node).name))
+    inputs = {*model.graph.inputs}
+    section.order = [n for n in section.order if n not in inputs]
+
+
+def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
+    """Inputs, state, the graph's entries and the outputs."""
+    names, outputs = section.names, model.graph.outputs
+    inputs = [n for n in model.graph.inputs if param(n).kind == "input"]
+    lines = ["inputs:", *(f"  {scalar(names[n])}: {scalar(type_text(n.type))}" for n in inputs)] if inputs else []
+    states = [n for n in model.graph.inputs if param(n).kind == "state"]
+    if states:
+        lines.append("state:")
+    for node in states:
+        after = names[outputs[model.state[param(node).name]]]
+        lines.append(f"  {scalar(names[node])}: {{type: {scalar(type_text(node.type))}, next: {scalar(after)}}}")
+    if body:
+        lines += ["graph:", *body]
+    hidden = {after for name, after in model.state.items() if after == f"{name}.next"}
+    told = {public(name): names[node] for name, node in outputs.items() if name not in hidden}
+    if all(name == value for name, value in told.items()):
+        return [*lines, f"outputs: {flow(list(told))}"]
+    return [*lines, "outputs:", *(f"  {scalar(name)}: {scalar(value)}" for name, value in told.items())]
+
+
+def sized(model: Model) -> Model:
+    """The model with every size declared, under a name that arithmetic can hold."""
+    found = dict(model.dims)
+    for node in model.graph.nodes():
+        for type in node.results:
+            for size in type.shape:
+                found.update({s.name: s for s in symbols(size) if s.name not in found})
+    names = Names()
+    renamed = {name: names.plain(clean(name).replace(".", "_")) for name in found}
+    dims = {renamed[name]: replace(symbol, name=renamed[name]) for name, symbol in found.items()}
+    if all(old == new for old, new in renamed.items()):
+        return replace(model, dims=dims)
+    values = {old: Sym((((dims[new],), 1),)) for old, new in renamed.items() if old != new}
+    return replace(model, graph=substituted(model.graph, values), dims=dims)
+
+
+def _bounds(symbol: Symbol) -> str:
+    found = {"min": symbol.min, "max": symbol.max, "opt": symbol.opt, "multiple_of": symbol.multiple_of}
+    if symbol.max >= UNBOUNDED:
+        del found["max"]
+    if not symbol.min <= symbol.opt <= symbol.max or symbol.opt % symbol.multiple_of:
+        del found["opt"]
+    if symbol.multiple_of == 1:
+        del found["multiple_of"]
+    return flow(found)

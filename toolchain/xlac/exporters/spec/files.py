@@ -1,0 +1,67 @@
+"""A spec and its weights as files: both or neither, tensors copied one at a time."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from xlac.exporters.spec.document import text
+from xlac.exporters.spec.learned import everything, is_weight
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops.leaf import Const, param
+from xlac.spec.safetensors import Source, write_tensors
+from xlac_sdk.dtypes import DType
+
+INLINE = 16  # elements of a constant that is written out
+
+
+def write(model: Model, file: Path, progress: Callable[[int, int], None] | None = None) -> list[Path]:
+    """Writes `file` and, where the model has tensors to keep, a .safetensors file of the same name beside it.
+
+    Weights are read one after another and never held together. `progress` is told the bytes written and those in
+    all. Both files appear whole or not at all, replacing what is there. Raises UnsupportedError for a model that
+    no spec can say.
+    """
+    tensors: dict[str, Source] = {}
+    for node in everything(model.graph):
+        if is_weight(node):
+            name = param(node).name
+            tensors[name] = Source(node.type, lambda name=name: model.weights[name])  # type: ignore[misc]
+
+    def keep(name: str, value: Array) -> bool:
+        if value.size <= INLINE or Const(value).uniform is not None or name in tensors:
+            return False
+        tensors[name] = Source(Type(DType.of(value.dtype), value.shape), lambda: value)
+        return True
+
+    data = file.with_suffix(".safetensors")
+    first = text(model, keep=keep)
+    if not tensors:
+        with replacing(file) as made:
+            made.write_text(first, encoding="utf-8")
+        return [file]
+    whole = text(model, {"weights": data.name}, lambda name, value: name in tensors)
+    with replacing(data) as made, replacing(file) as spec:
+        write_tensors(made, tensors, progress)
+        spec.write_text(whole, encoding="utf-8")
+    return [file, data]
+
+
+@contextmanager
+def replacing(file: Path) -> Iterator[Path]:
+    """A file beside `file` that takes its place when the block succeeds, and goes when it does not."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
+    os.close(handle)
+    made = Path(name)
+    try:
+        yield made
+        made.chmod(0o644)
+        made.replace(file)
+    finally:
+        made.unlink(missing_ok=True)

@@ -1,0 +1,137 @@
+"""Attributes and constants as a spec writes them, exact to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.dims import Sym
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array, Op, ShapeError
+from xlac.ir.types import Type
+from xlac.ops import build, scalar
+from xlac.ops.view import Slice
+from xlac.spec import attributes
+from xlac.spec.text import type_text
+from xlac_sdk.dtypes import DType
+
+SHOWN = ("shape", "dtype", "perm", "axes")  # written even where they are the default
+
+
+def plain(value: Any) -> Any:
+    """An attribute as data that YAML holds."""
+    if isinstance(value, tuple | list):
+        return [plain(v) for v in value]
+    if isinstance(value, Sym):
+        return f"${{{value}}}"
+    if isinstance(value, DType):
+        return str(value)
+    if isinstance(value, Type):
+        return type_text(value)
+    if isinstance(value, str):
+        return value.replace("$", "$$")
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    raise TypeError(f"a spec has no text for {value!r}")
+
+
+def attributes_of(op: Op, exact: bool = False) -> dict[str, Any]:
+    """The attributes that differ from their defaults, as the spec's reader takes them. Graphs are left out."""
+    fields = attributes.adapter(type(op), exact).model_fields.values()
+    defaults = {f.alias: f.default for f in fields if f.alias and hasattr(op, f.alias)}
+    found = {name: getattr(op, name) for name, default in defaults.items() if name in SHOWN or not _same(getattr(op, name), default)}
+    if isinstance(op, Slice) and not exact:
+        found["stops"] = tuple(None if k < 0 and s == -1 else s for s, k in zip(op.stops, op.steps, strict=True))
+        if all(k == 1 for k in op.steps):
+            found.pop("steps", None)
+    return {name: value for name, value in found.items() if value is not None or defaults[name] is not None}
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and bool(a == b)
+
+
+def is_short(node: Node, operands: Sequence[build.Value]) -> bool:
+    """Whether the operation given these operands by name makes exactly this node, up to equal new operands."""
+    try:
+        made = build.apply(node.op.mnemonic, *operands, **attributes_of(node.op))
+    except (ShapeError, ValueError, TypeError):
+        return False
+    return isinstance(made, Node) and made.op == node.op and made.types == node.types and len(made.inputs) == len(node.inputs) and all(
+        _alike(a, b) for a, b in zip(made.inputs, node.inputs, strict=True)
+    )  # fmt: skip
+
+
+def _alike(a: Node, b: Node) -> bool:
+    if a is b:
+        return True
+    if a.op != b.op or a.types != b.types or a.op.mnemonic not in ("const", "broadcast"):
+        return False
+    return all(_alike(x, y) for x, y in zip(a.inputs, b.inputs, strict=True))
+
+
+def adapts(op: Op) -> bool:
+    """Whether the operation, asked for by name, makes its operands fit or leaves itself out."""
+    return op.mnemonic in build.FORMS or isinstance(op, scalar.Scalar | scalar.Compare) or hasattr(op, "prepare")
+
+
+def body_of(op: Op) -> Graph | None:
+    """The graph that an operation keeps in its attribute `body`."""
+    found = getattr(op, "body", None)
+    return found if isinstance(found, Graph) else None
+
+
+# ---- constants -------------------------------------------------------------------------------
+
+
+class Bits(int):
+    """A number that is shown by its digits of four bits."""
+
+    def __str__(self) -> str:
+        return hex(self)
+
+
+def constant(value: Array) -> dict[str, Any]:
+    """The keys of a constant that is written out."""
+    value = np.ascontiguousarray(value).reshape(value.shape)  # which makes a scalar a vector
+    type = Type(DType.of(value.dtype), value.shape)
+    bits = value.reshape(-1).view(f"u{value.dtype.itemsize}")
+    if value.size == 0:
+        return {"type": type_text(type), "value": []}
+    uniform = bool((bits == bits[0]).all()) and value.ndim > 0
+    numbers = shortest(value.reshape(-1)[:1] if uniform else value.reshape(-1), type.dtype)
+    if numbers is None:
+        return {"type": type_text(type), "bits": np.vectorize(Bits, otypes=[object])(bits.reshape(value.shape)).tolist()}
+    if uniform:
+        return {"type": type_text(type), "value": numbers[0]}
+    return {"value": np.array(numbers, dtype=object).reshape(value.shape).tolist(), "dtype": str(type.dtype)}
+
+
+def shortest(values: Array, dtype: DType) -> list[Any] | None:
+    """Numbers that read back as these elements, to the bit; None when a NaN has bits that no number says."""
+    if not dtype.is_float:
+        found: list[Any] = values.tolist()
+        return found
+    for numbers in ([float(str(v)) for v in values], [float(repr(float(v))) for v in values]):
+        if _read(np.array(numbers), dtype).tobytes() == values.tobytes():
+            return numbers
+    return None
+
+
+def _read(numbers: Array, dtype: DType) -> Array:
+    with np.errstate(all="ignore"):
+        found: Array = numbers.astype(dtype.compute.numpy).astype(dtype.numpy)
+    return found
+
+
+def number(node: Node) -> int | float | None:
+    """A scalar constant as a number that an operand may be; None where only an entry of its own says it."""
+    value = getattr(node.op, "value", None)
+    if not isinstance(value, np.ndarray) or value.shape != () or value.dtype == np.bool_:
+        return None
+    found = shortest(value.reshape(1), DType.of(value.dtype))
+    return None if found is None else found[0]
