@@ -15,6 +15,7 @@ from xlac.ops import (
     dynamic,
     effect,
     elementary,
+    grid,
     index,
     leaf,
     linear,
@@ -38,7 +39,7 @@ from xlac.ops import (
 
 __all__ = [
     "OPS", "activation", "algebra", "arrange", "attention", "choose", "contraction", "control",
-    "convert", "convolution", "create", "dynamic", "effect", "elementary", "index", "leaf", "linear", "logic",
+    "convert", "convolution", "create", "dynamic", "effect", "elementary", "grid", "index", "leaf", "linear", "logic",
     "loss", "minifloat", "native", "normalization", "order", "place", "pooling", "probability", "ranking", "recurrent",
     "reduction", "resize", "scalar", "statistics", "view",
 ]  # fmt: skip

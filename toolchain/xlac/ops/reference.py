@@ -24,7 +24,7 @@ TITLES = {
     "statistics": "Statistics", "probability": "Softmax", "linear": "Matrix products", "algebra": "Linear algebra and transforms", "minifloat": "Floats of 8 bits and fewer", "convolution": "Convolutions", "pooling": "Pooling",
     "normalization": "Normalization", "attention": "Attention", "recurrent": "Recurrent cells", "arrange": "Rearranging",
     "choose": "Choosing by index", "place": "Placing by index", "ranking": "Order and running combinations", "create": "Creating",
-    "resize": "Resizing", "loss": "Losses",
+    "resize": "Resizing", "grid": "Reading between elements", "loss": "Losses",
 }  # fmt: skip
 """What each file of declarations is about, in the order of the reference."""
 
