@@ -82,6 +82,12 @@ class Sym:
         constant = rest.pop((), 0)
         if not rest:
             return _make(_merge(whole, {(): constant // divisor}))
+        common = gcd(divisor, *rest.values())  # floor((g a + k) / (g n)) = floor((a + floor(k / g)) / n)
+        rest, constant, divisor = {m: c // common for m, c in rest.items()}, constant // common, divisor // common
+        inside = _quotient_alone(rest)
+        if inside is not None:  # floor((floor(a / m) + k) / n) = floor((a + k m) / (m n))
+            nested = (inside.dividend + constant * inside.divisor) // (inside.divisor * divisor)
+            return _make(_merge(whole, _parts(nested)))
         quotient, left = divmod(constant, divisor)
         inner = _make(_merge(rest, {(): left}))
         assert isinstance(inner, Sym)
@@ -126,6 +132,15 @@ def _make(parts: Mapping[Monomial, int]) -> Dim:
     if not any(kept):  # only the constant monomial, or nothing
         return kept.get((), 0)
     return Sym(tuple(sorted(kept.items(), key=lambda item: (-len(item[0]), str(item[0])))))
+
+
+def _quotient_alone(parts: Mapping[Monomial, int]) -> Quotient | None:
+    """The quotient that is all of a sum."""
+    if len(parts) == 1:
+        ((atoms, factor),) = parts.items()
+        if factor == 1 and len(atoms) == 1 and isinstance(atoms[0], Quotient):
+            return atoms[0]
+    return None
 
 
 def _exact(dividend: Sym, divisor: Sym) -> Dim:
