@@ -14,7 +14,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from xlac.frontends.torch.errors import Unsupported, refused
 from xlac.frontends.torch.table import BUILDERS
-from xlac.torched.program import TensorProgram
+from xlac.torched.resizing import Resizing
 from xlac.torched.subgraph import Options, Subgraph
 
 PREFIX = "xlac_"
@@ -36,9 +36,15 @@ class _Supported(OperatorSupportBase):
 
 def compiled(module: GraphModule, options: Options) -> Callable[[list[Any]], Any]:
     """A graph as a function of the list of its arguments. Raises SourceError where falling back is not allowed."""
+    if not _computes(module):
+        return _boxed(_eager(module))
     whole = Subgraph(module, options)
     if not whole.unsupported:
-        return _boxed(whole.program() if _computes(module) else _eager(module))
+        return _boxed(whole.program())
+    resizing = Resizing(module, options)
+    whole = resizing.example()
+    if not whole.unsupported:
+        return _boxed(resizing)
     error = refused(whole.unsupported, sorted(BUILDERS))
     if not options.fallback:
         raise error
@@ -56,7 +62,7 @@ def _split(module: GraphModule, unsupported: list[Unsupported], options: Options
         if node.op == "call_module" and str(node.target).startswith(PREFIX):
             inner = split.get_submodule(str(node.target))
             assert isinstance(inner, GraphModule)
-            setattr(split, str(node.target), _Module(Subgraph(inner, options).program(), _single(inner)))
+            setattr(split, str(node.target), _Module(compiled(inner, options), _single(inner)))
     split.recompile()
     return split
 
@@ -64,7 +70,7 @@ def _split(module: GraphModule, unsupported: list[Unsupported], options: Options
 class _Module(torch.nn.Module):
     """A program in the place of a submodule."""
 
-    def __init__(self, program: TensorProgram, single: bool) -> None:
+    def __init__(self, program: Callable[[list[Any]], Any], single: bool) -> None:
         super().__init__()
         self.program, self.single = program, single
 

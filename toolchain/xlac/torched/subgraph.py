@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,11 +35,11 @@ class Options:
 
 
 class Subgraph:
-    """A graph on its way to a program. `unsupported` lists what stands in the way."""
+    """A graph on its way to a program. `unsupported` lists what stands in the way; `values` fixes symbols of sizes."""
 
-    def __init__(self, module: GraphModule, options: Options) -> None:
+    def __init__(self, module: GraphModule, options: Options, values: Mapping[Any, int] | None = None) -> None:
         self.module, self.options = module, options
-        self.importer = Importer(module, Sizes())
+        self.importer = Importer(module, Sizes(values=values))
         self.inputs: list[Input] = []
         self.params: list[Node] = []
         values: dict[FxNode, Node | None] = {}

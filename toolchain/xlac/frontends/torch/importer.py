@@ -164,8 +164,8 @@ class Importer:
         if isinstance(value, torch.SymInt):
             return self.sizes.dim(value)
         if isinstance(value, torch.SymFloat | torch.SymBool):
-            expr = value.node.expr
-            if expr.is_number:
+            expr = self.sizes.fixed(value.node.expr)
+            if expr.is_number or expr.is_Boolean:
                 return float(expr) if isinstance(value, torch.SymFloat) else bool(expr)
             raise NotExpressible(f"the number {expr} is computed from sizes")
         return value

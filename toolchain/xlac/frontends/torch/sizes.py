@@ -15,10 +15,10 @@ from xlac.ir.dims import UNBOUNDED, Dim, Symbol, symbol, symbols
 
 
 class Sizes:
-    """The symbols of one graph; `names` renames some of them, by what PyTorch calls them."""
+    """The symbols of one graph. `names` renames some of them, by what PyTorch calls them; `values` fixes some."""
 
-    def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        self._names = dict(names or {})
+    def __init__(self, names: Mapping[str, str] | None = None, values: Mapping[sympy.Symbol, int] | None = None) -> None:
+        self._names, self.values = dict(names or {}), {s: sympy.Integer(v) for s, v in (values or {}).items()}
         self._known: dict[sympy.Symbol, Dim] = {}
 
     @property
@@ -34,7 +34,11 @@ class Sizes:
         if isinstance(size, int):
             return size
         node = size.node
-        return self._dim(node.expr, node.shape_env)
+        return self._dim(self.fixed(node.expr), node.shape_env)
+
+    def fixed(self, expr: Any) -> Any:
+        """An expression of sizes with the known ones replaced."""
+        return expr.xreplace(self.values) if self.values else expr
 
     def _dim(self, expr: Any, env: Any) -> Dim:
         if expr.is_Integer:

@@ -62,11 +62,8 @@ def bound(position: Dim | None, size: Dim, otherwise: Dim) -> Dim:
 @aten("slice.Tensor", "slice_copy.Tensor")
 def slice_(call: Call, x: Node, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1) -> Node:
     axis = normal_axis(dim, x.type.rank)
-    size = x.shape[axis]
-    first, last = bound(start, size, 0), bound(end, size, size)
-    if isinstance(first, int) and isinstance(last, int):
-        last = max(first, last)
-    return build.cut(x, axis, first, last, step)
+    first, count = bound(start, x.shape[axis], 0), call.shape[axis]
+    return build.cut(x, axis, first, first if count == 0 else first + (count - 1) * step + 1, step)
 
 
 @aten("select.int", "select_copy.int")
