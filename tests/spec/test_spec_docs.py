@@ -61,7 +61,7 @@ def test_a_sample_does_what_the_chapter_says(name: str, folder: Path) -> None:
 
 def test_the_chapter_names_every_section_key_and_number() -> None:
     for model in (schema.Document, schema.BlockNode, schema.ScanNode, schema.WhileNode, schema.CondNode, schema.WeightsSpec,
-                  schema.DimSpec, schema.OpSpec, schema.StateSpec, schema.TensorInit, schema.Carry):  # fmt: skip
+                  schema.DimSpec, schema.OpSpec, schema.StateSpec, schema.TensorInit, schema.Carry, schema.OpNode, schema.Function):  # fmt: skip
         for name, field in model.model_fields.items():
             key = field.alias or name
             assert re.search(rf"`[^`\n]*\b{key}\b[^`\n]*`|^ *{key}:|[{{ ]{key}: ", CHAPTER, re.MULTILINE), f"{model.__name__}.{key}"

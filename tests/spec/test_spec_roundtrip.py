@@ -10,10 +10,10 @@ import pytest
 from alike import equal
 
 from xlac.cli import status
+from xlac.exporters.spec import text as expand
 from xlac.ir.interpret import interpret
 from xlac.ir.op import OPS
 from xlac.ir.text import show
-from xlac.exporters.spec import text as expand
 from xlac.spec.format import canonical
 from xlac.spec.json_schema import json_schema
 from xlac.spec.load import load

@@ -214,6 +214,9 @@ The manifest has a format that this xlac does not read.
 XL3015 Weights that changed
 The file of the weights was written to while the model was built, or is not the one that the artefact was built with.
 
+XL3016 A file that is there already
+A command writes over a file only when --force says so; what was made by hand is not lost by a slip.
+
 XL4001 Out of memory
 The machine could not give more memory. `xlac check` prints the parameters and the peak; smaller --dim values help.
 

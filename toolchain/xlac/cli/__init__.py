@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 
@@ -15,6 +16,7 @@ VERBS = {
     "profile": "Tell which kernels and lines of a spec take the time.",
     "explain": "Say which kernel each node is in and why, or what an error code means.",
     "inspect": "Print one stage: graph, fused, kernels, memory, source or asm.",
+    "import": "Write a model of another framework as a spec and its weights.",
     "expand": "Write a spec with its blocks unrolled and types shown.",
     "fmt": "Rewrite specs in canonical form, comments kept.",
     "schema": "Print the JSON Schema of the spec language.",
@@ -36,7 +38,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f"xlac.cli.{cmd_name}").command
+        command: click.Command = import_module(f"xlac.cli.{cmd_name}{'_' * iskeyword(cmd_name)}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
