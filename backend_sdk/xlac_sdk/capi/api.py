@@ -10,6 +10,7 @@ from xlac_sdk.capi.names import identifier, parameters
 from xlac_sdk.capi.weights import Weights, file_bytes, weights_hash
 from xlac_sdk.cdialect import KEYWORDS, comment
 from xlac_sdk.cfunctions import TYPES
+from xlac_sdk.dims import Symbol
 from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Program, Role, Slot
 
@@ -85,13 +86,21 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size that each call chooses, within bounds."""
+    """A size that each call chooses, within bounds: what C calls it, and the user, safe in a comment."""
 
+    symbol: Symbol
     name: str
-    title: str
-    low: int
-    high: int
-    multiple: int
+
+    @property
+    def title(self) -> str:
+        return comment(self.symbol.name)
+
+    @property
+    def refused(self) -> str:
+        """The condition, of C, under which `sizes` has a value that is refused."""
+        value, multiple = f"sizes->{self.name}", self.symbol.multiple_of
+        rest = f" || {value} % {multiple} != 0" if multiple > 1 else ""
+        return f"{value} < {self.symbol.min} || {value} > {self.symbol.max}{rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +186,12 @@ def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIG
     slots = (*program.inputs, *program.outputs)
     names = parameters((s.name for s in slots), "array")
     arrays = [Array(s, n, i >= len(program.inputs)) for i, (s, n) in enumerate(zip(slots, names, strict=True))]
+    called = parameters((s.name for s in program.sizes), "size")
+    sizes = tuple(Size(s, n) for s, n in zip(program.sizes, called, strict=True))
     constant = any(s.role is Role.CONSTANT and s.nbytes for s in program.slots)
     outside = constant and not (weights is Weights.EMBED)
     return Api(
         identifier(program.name), comment(program.name), tuple(arrays[: len(program.inputs)]),
-        tuple(arrays[len(program.inputs) :]), (), weights, align, program.arena_bytes, program.state_bytes,
+        tuple(arrays[len(program.inputs) :]), sizes, weights, align, program.arena_bytes, program.state_bytes,
         file_bytes(program) if outside else 0, weights_hash(program) if outside else 0,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from xlac_sdk.backend import Array
 from xlac_sdk.capi.names import identifier
 from xlac_sdk.capi.weights import Weights
 from xlac_sdk.program import Program
+from xlac_sdk.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
 
 ALIGN = 64
@@ -52,14 +54,16 @@ class Library:
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name."""
         arrays = [*(inputs[s.name] for s in self.program.inputs), *(outputs[s.name] for s in self.program.outputs)]
-        given = [ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays]
+        given: list[Any] = [ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays]
+        if self.program.sizes:
+            given.insert(0, ctypes.byref(self._sizes(of_call(self.program, inputs))))
         if self._turn is None:
             self._call(given)
             return
         with self._turn:
             self._call(given)
 
-    def _call(self, given: list[ctypes.c_void_p]) -> None:
+    def _call(self, given: list[Any]) -> None:
         try:
             context = self._free.pop()
         except IndexError:
@@ -69,13 +73,18 @@ class Library:
 
     def _context(self) -> Context:
         """A ready context; its memory lives as long as it does."""
-        context, nbytes = Context(), int(self._size())
+        largest = {s.name: s.max // s.multiple_of * s.multiple_of for s in self.program.sizes}
+        context, nbytes = Context(), int(self._size(*([ctypes.byref(self._sizes(largest))] if largest else [])))
         context.block = aligned(nbytes)
         given = [ctypes.byref(context), ctypes.c_void_p(context.block.ctypes.data), ctypes.c_size_t(nbytes)]
         if self._weights is not None:
             given += [ctypes.c_void_p(self._weights.ctypes.data), ctypes.c_size_t(len(self._weights))]
         self._check("init", self._init(*given))
         return context
+
+    def _sizes(self, sizes: Mapping[str, int]) -> ctypes.Array[ctypes.c_int64]:
+        """`NAME_sizes`."""
+        return (ctypes.c_int64 * len(self.program.sizes))(*(sizes[s.name] for s in self.program.sizes))
 
     def _check(self, function: str, status: int) -> None:
         if status:

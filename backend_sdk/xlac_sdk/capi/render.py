@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xlac_sdk.capi import extents
 from xlac_sdk.capi.api import Api
 
 
@@ -14,7 +15,9 @@ def header(api: Api) -> str:
 
 def cpp_header(api: Api) -> str:
     """`NAME.hpp`: a class for C++17 over the header."""
-    return render("wrapper.hpp.j2", api, counts={a.name: f"{api.upper}_{a.name.upper()}_COUNT" for a in api.arrays})
+    names = {s.symbol.name: f"sizes.{s.name}" for s in api.sizes}
+    counts = {a.name: f"static_cast<std::size_t>({extents.text(a.slot.elements, names)})" for a in api.arrays}
+    return render("wrapper.hpp.j2", api, counts=counts)
 
 
 def rust_module(api: Api) -> str:

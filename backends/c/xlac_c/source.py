@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from xlac_c.constants import constants
 from xlac_c.steps import Steps, used
 from xlac_sdk import capi
-from xlac_sdk.capi.api import Api, Size
+from xlac_sdk.capi.api import Api
 from xlac_sdk.capi.weights import HEADER, MIX, STEP
 from xlac_sdk.cfunctions import function, needed
 from xlac_sdk.ctext import C99, Dialect, kernel_text
@@ -43,7 +43,6 @@ def c_file(program: Program, api: Api, dialect: Dialect = C99, libm: bool = True
         run_parameters=_parameters(program, api),
         blocks=[block for name, block in _blocks(api).items() if name in steps.touched],
         steps=lines,
-        bounds=_bounds,
         header_bytes=HEADER,
         hash_step=STEP,
         hash_mix=MIX,
@@ -66,12 +65,6 @@ def _blocks(api: Api) -> dict[str, str]:
         "weights": f"const unsigned char *const weights = {weights};",
     }
 
-
-def _bounds(size: Size) -> str:
-    """The condition under which a size is refused."""
-    value = f"sizes->{size.name}"
-    multiple = f" || {value} % {size.multiple} != 0" if size.multiple > 1 else ""
-    return f"{value} < {size.low} || {value} > {size.high}{multiple}"
 
 
 def constant_bytes(program: Program) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from xlac_sdk.capi import extents
 from xlac_sdk.capi.weights import places
 from xlac_sdk.cfunctions import TYPES
 from xlac_sdk.ctext import Dialect
+from xlac_sdk.dims import Dim, most
 from xlac_sdk.kernel import Access, Kernel
 from xlac_sdk.program import (
     Argument,
@@ -34,6 +36,7 @@ class Steps:
     def __init__(self, program: Program, names: Mapping[Kernel, str], mapped: bool, dialect: Dialect) -> None:
         self.program, self.names, self.mapped, self.dialect = program, names, mapped, dialect
         self.places = places(program)
+        self.sizes = {s.name: s.identifier for s in program.sizes}
         self.touched: dict[str, None] = {}  # the blocks of memory that the text mentions
 
     def write(self, steps: tuple[Step, ...], depth: int = 1) -> Iterator[str]:
@@ -43,14 +46,15 @@ class Steps:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
                     pairs = zip(arguments, kernel.parameters, strict=True)
                     given = [self.pointer(a, b.access is not Access.READ) for a, b in pairs]
-                    yield f"{pad}{self.names[kernel]}({', '.join([*given, *map(str, sizes)])});"
+                    yield f"{pad}{self.names[kernel]}({', '.join([*given, *map(self.size, sizes)])});"
                 case Copy(target=target, source=source, count=count):
                     nbytes = count * source.slot.dtype.nbytes
-                    if nbytes:
-                        yield f"{pad}memcpy({self.pointer(target, True)}, {self.pointer(source)}, {nbytes});"
+                    if most(nbytes):
+                        length = nbytes if isinstance(nbytes, int) else f"(size_t)({self.size(nbytes)})"
+                        yield f"{pad}memcpy({self.pointer(target, True)}, {self.pointer(source)}, {length});"
                 case Repeat(counter=counter, count=count, body=body):
                     name = self.dialect.identifier(counter)
-                    yield f"{pad}for (ptrdiff_t {name} = 0; {name} < {count}; ++{name}) {{"
+                    yield f"{pad}for (ptrdiff_t {name} = 0; {name} < {self.size(count)}; ++{name}) {{"
                     yield from self.write(body, depth + 1)
                     yield f"{pad}}}"
                 case While(condition=condition, flag=flag, body=body):
@@ -63,6 +67,8 @@ class Steps:
                     yield from self.branch(index, branches, depth)
                 case Stamp():
                     raise UnsupportedError(Diagnostic("XL5021", "target c is not profiled: C99 has no clock fine enough"))
+                case Stamp():
+                    raise UnsupportedError(Diagnostic("XL5021", "the c backend has no clock", hint="profile another target"))
                 case Call(name=name):
                     raise UnsupportedError(Diagnostic("XL5021", f"the c backend does not claim '{name}'"))
 
@@ -77,12 +83,15 @@ class Steps:
             yield f"{pad}}}"
         yield f"{pad}}}"
 
+    def size(self, dim: Dim) -> str:
+        return extents.text(dim, self.sizes)
+
     def pointer(self, argument: Argument, written: bool = False) -> str:
         """The address of an argument, as a pointer to its elements."""
         slot = argument.slot
         kind = TYPES[slot.dtype]
-        terms = [str(argument.offset)] if argument.offset else []
-        terms += [f"{self.dialect.identifier(counter)} * {stride}" for counter, stride in argument.strides]
+        terms = [self.size(argument.offset)] if argument.offset else []
+        terms += [f"{self.dialect.identifier(counter)} * {self.size(stride)}" for counter, stride in argument.strides]
         move = "".join(f" + {t}" for t in terms)
         if slot.role in (Role.INPUT, Role.OUTPUT):
             return f"{slot.symbol}{move}"
