@@ -142,10 +142,12 @@ def _native(size: bool) -> Machine:
 
 def _asked(request: Request) -> Machine:
     triple = request.triple or host().triple
-    cpu = host().cpu if request.cpu == "native" else request.cpu
-    if not cpu and triple == host().triple:
+    cpu, *more = request.cpu.split("+")
+    if cpu == "native" or (not cpu and triple == host().triple):
         cpu = host().cpu
-    answer: dict[str, Any] = probe(triple, cpu, request.features) if _spelled(triple) else {"triple": triple}
+    usual = "" if cpu else next((f for pattern, f in USUAL if re.match(pattern, triple)), "")
+    features = ",".join(part for part in (usual, request.features, *(f"+{name}" for name in more)) if part)
+    answer: dict[str, Any] = probe(triple, cpu, features) if _spelled(triple) else {"triple": triple}
     if "triple" in answer:
         close = get_close_matches(triple, TRIPLES, n=1, cutoff=0.5)
         hint = f"did you mean '{close[0]}'?" if close else f"for example {TRIPLES[0]}; four parts are surest"
@@ -157,8 +159,22 @@ def _asked(request: Request) -> Machine:
         some = ", ".join(answer["cpus"][:8])
         hint = f"did you mean '{close[0]}'?" if close else f"known for {triple}: {some}, …"
         raise SourceError(Diagnostic("XL5101", f"unknown CPU '{cpu}'", hint=hint))
+    _check_features(more, answer["features"], triple)
     facts = {name: answer[name] for name in ("vector_bytes", "half", "fma", "masked", "gathers")}
-    return Machine(triple, cpu, request.features, **facts, size=request.size)
+    return Machine(triple, cpu, features, **facts, size=request.size)
+
+
+# What every processor of a kind has though LLVM takes it for granted only with a CPU's name: systems need it.
+USUAL = ((r"riscv64-.*linux", "+m,+a,+f,+d,+c"), (r"wasm32", "+simd128"))
+
+
+def _check_features(names: list[str], known: list[str], triple: str) -> None:
+    """Raises SourceError for a feature that LLVM does not know: it would only print a warning."""
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"known for {triple}: {', '.join(known[:8])}, …"
+            raise SourceError(Diagnostic("XL5101", f"unknown feature '{name}' of a CPU", hint=hint))
 
 
 def _spelled(triple: str) -> bool:

@@ -10,6 +10,7 @@ import tempfile
 from typing import Any
 
 from xlac_cpu.ahead.unit import unit_of
+from xlac_cpu.link import archive
 from xlac_cpu.machine import Machine
 from xlac_cpu.objects import code_generator, compile_here, machine_of, optimise
 
@@ -49,7 +50,7 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
         kind = llvm.Target.from_triple(triple)
     except RuntimeError:
         return {"triple": triple}
-    known = _listed(lambda: kind.create_target_machine(cpu="help"))
+    known, names = _listed(lambda: kind.create_target_machine(cpu="help"))
     if cpu and cpu not in known:
         return {"cpus": known}
     machine = Machine(triple, cpu, features)
@@ -74,6 +75,7 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
         width = 32
     return {
         "cpus": known,
+        "features": names,
         "vector_bytes": width,
         "fma": "fmaf" not in parts["multiply"],
         "half": not re.search(r"extendhfsf|gnu_h2f", parts["widen"]),
@@ -82,8 +84,8 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
     }
 
 
-def _listed(ask: Any) -> list[str]:
-    """The CPUs that LLVM prints on the process's error stream."""
+def _listed(ask: Any) -> tuple[list[str], list[str]]:
+    """The CPUs and their features that LLVM prints on the process's error stream."""
     with tempfile.TemporaryFile() as caught:
         kept = os.dup(2)
         os.dup2(caught.fileno(), 2)
@@ -94,7 +96,8 @@ def _listed(ask: Any) -> list[str]:
             os.close(kept)
         caught.seek(0)
         text = caught.read().decode()
-    return re.findall(r"^ +(\S+) +- Select the \S+ processor", text, re.MULTILINE)
+    cpus, _, features = text.partition("Available features")
+    return re.findall(r"^ +(\S+) +- Select the \S+ processor", cpus, re.MULTILINE), re.findall(r"^ +(\S+) +- ", features, re.MULTILINE)
 
 
 def main() -> None:
@@ -104,8 +107,8 @@ def main() -> None:
             answer = json.dumps(probe(question["triple"], question["cpu"], question["features"])).encode()
         case "object":
             answer = compile_here(question["text"], machine_of(question["text"]))
-        case "unit":
-            answer = unit_of(question["unit"]).compiled(question["form"])
+        case "units":
+            answer = archive([unit_of(facts).compiled(question["form"]) for facts in question["units"]])
         case "assembly":
             machine = machine_of(question["text"])
             answer = str(

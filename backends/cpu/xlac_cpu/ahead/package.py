@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from xlac_cpu import layout, module
-from xlac_cpu.ahead import embed, linker, program, weights
+from xlac_cpu.ahead import embed, linker, program, unit, weights
 from xlac_cpu.ahead.entry import entry
-from xlac_cpu.ahead.unit import Unit
 from xlac_cpu.link import archive
 from xlac_cpu.machine import Machine
 from xlac_sdk.capi import Api, Weights, api_of, header, weights_file
@@ -62,19 +61,22 @@ class Making:
         return embed.mark(self.api.prefix, len(self.data))
 
     @cached_property
-    def unit(self) -> Unit:
+    def unit(self) -> unit.Unit:
         before = 0 if self.api.mapped else HEADER
         constants = {slot: at - before for slot, at in self.block.places.items()}
         texts = []
         for variant, machine in zip(self.variants, self.machines, strict=True):
             places = layout.places_ahead(variant.program, constants, self.api.arena_start)
             texts.append(tuple(module.emit(variant.program, variant.target, machine, places).values()))
-        return Unit(entry(self.api, self.machines, len(self.data), self.mark, texts), tuple(texts), self.api.functions)
+        return unit.Unit(entry(self.api, self.machines, len(self.data), self.mark, texts), tuple(texts), self.api.functions)
 
     @cached_property
     def image(self) -> bytes:
         """The object file."""
-        image = self.unit.object_code()
+        return self.filled(unit.compiled([self.unit])[0])
+
+    def filled(self, image: bytes) -> bytes:
+        """The object with its weights."""
         return embed.filled(image, self.mark, self.data) if self.data else image
 
     def weights_file(self) -> str:
@@ -116,7 +118,7 @@ class Making:
         made.chmod(0o755)
 
     def write_s(self) -> None:
-        text = self.unit.assembly()
+        text = unit.compiled([self.unit], "assembly")[0].decode()
         if self.data:
             name = f"{self.api.prefix}.weights"
             text = embed.included(text, self.mark, len(self.data), name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from xlac_cpu import objects
+from xlac_cpu.link import members
 from xlac_cpu.machine import ask, host
 
 
@@ -16,19 +18,6 @@ class Unit:
     entry: str
     variants: tuple[tuple[str, ...], ...]
     exports: tuple[str, ...]
-
-    def object_code(self) -> bytes:
-        """The object file; made in a process of its own when it is for another kind of machine."""
-        return self._asked("object")
-
-    def assembly(self) -> str:
-        return self._asked("assembly").decode()
-
-    def _asked(self, form: str) -> bytes:
-        machine = objects.machine_of(self.entry)
-        if machine.arch == host().arch:
-            return self.compiled(form)
-        return ask({"do": "unit", "triple": machine.triple, "form": form, "unit": asdict(self)})
 
     def compiled(self, form: str) -> bytes:
         """The object or assembly, made in this process."""
@@ -53,6 +42,15 @@ class Unit:
         if form == "assembly":
             return str(generator.emit_assembly(whole)).encode()
         return bytes(generator.emit_object(whole))
+
+
+def compiled(units: Sequence[Unit], form: str = "object") -> list[bytes]:
+    """The objects, or assembly, of units for one kind of machine: made in one other process when it is not this one."""
+    machine = objects.machine_of(units[0].entry)
+    if machine.arch == host().arch:
+        return [unit.compiled(form) for unit in units]
+    question = {"do": "units", "triple": machine.triple, "form": form, "units": list(map(asdict, units))}
+    return members(ask(question))
 
 
 def _defined(module: Any) -> list[Any]:
