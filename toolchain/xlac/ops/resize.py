@@ -64,7 +64,7 @@ def nearest(where: Array, rounding: str) -> Array:
 
 def linear(distance: Array, a: float) -> Array:
     """The weight of a neighbour at a distance."""
-    return np.maximum(1 - np.abs(distance), 0.0)
+    return np.asarray(np.maximum(1 - np.abs(distance), 0.0))
 
 
 def cubic(distance: Array, a: float) -> Array:
