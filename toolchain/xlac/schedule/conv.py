@@ -17,6 +17,7 @@ from xlac.ops.contraction import Conv
 from xlac.schedule import contract, depthwise, epilogue, operands
 from xlac.schedule.arrange import Run, arranged, runs
 from xlac.schedule.contraction import Axis, Contraction, Source
+from xlac.schedule.elements import row_major
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.group import Group, Kind, Launching, Scheduled
 from xlac.schedule.operands import View
@@ -156,8 +157,34 @@ def _input(group: Group, target: Target, name: str, padded: bool) -> tuple[View,
     if found is not None:
         start = sum(-n * s for n, s in zip(low, found.strides, strict=True))
         return View(found.value, found.strides, found.offset + start), edges, launches
-    zero = Node.of(leaf.Const(value=frozen_array(0, x.type.dtype.numpy)))
-    copy = Node.of(view.Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), x, zero)
-    wide = Group(Kind.ELEMENTWISE, copy, (*group.nodes, copy), (*group.inputs, zero), (copy,), "pads the input")
-    found, made = operands.materialize(copy, wide, target, f"{name}_pad")
+    found, made = _padded(group, low, high, gaps, target, f"{name}_pad")
     return found, {}, [*launches, *made]
+
+
+def _padded(
+    group: Group, low: list[int], high: list[int], gaps: list[int], target: Target, name: str
+) -> tuple[View, tuple[Launching, ...]]:
+    """A copy of x with its padding, its axes in the order in which x lies so that rows are copied as rows."""
+    x = group.hero.inputs[0]
+    perm = _memory_order(operands.resolve(x, group), len(x.shape))
+    low, high, gaps, shape = ([n[axis] for axis in perm] for n in (low, high, gaps, list(static(x.shape))))
+    steps = row_major(tuple(a + n + max(0, n - 1) * g + b for a, b, g, n in zip(low, high, gaps, shape, strict=True)))
+    while len(shape) > 1 and not (low[-1] or high[-1] or gaps[-1] or gaps[-2]):  # what is not padded joins its row
+        size = shape.pop()
+        shape[-1] *= size
+        for n in (low, high):
+            n.pop()
+            n[-1] *= size
+        gaps.pop()
+    turned = Node.of(view.Transpose(perm), x)
+    row = Node.of(view.Reshape(tuple(shape)), turned)
+    zero = Node.of(leaf.Const(value=frozen_array(0, x.type.dtype.numpy)))
+    copy = Node.of(view.Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps)), row, zero)
+    wide = Group(Kind.ELEMENTWISE, copy, (*group.nodes, turned, row, copy), (*group.inputs, zero), (copy,), "pads the input")
+    found, made = operands.materialize(copy, wide, target, name)
+    return View(found.value, tuple(steps[perm.index(axis)] for axis in range(len(perm)))), made
+
+
+def _memory_order(found: View | None, rank: int) -> tuple[int, ...]:
+    """The axes of a view from the one with the longest stride to the one with the shortest."""
+    return tuple(sorted(range(rank), key=lambda axis: -found.strides[axis] if found else axis))
