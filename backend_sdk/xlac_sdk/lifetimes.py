@@ -57,6 +57,23 @@ def check(program: Program) -> None:
         _Steps(program, sizes).run()
 
 
+def largest_live(program: Program) -> tuple[Slot, ...]:
+    """The temporaries that are alive at the step at which they take most memory, at the largest sizes."""
+    steps = _Steps(program, _corners(program)[-1])
+    steps.run()
+    lives = {slot: life for slot, life in steps.lives.items() if slot.role is Role.TEMPORARY and slot.nbytes}
+    changes: dict[int, int] = {}
+    for slot, life in lives.items():
+        changes[life.first] = changes.get(life.first, 0) + slot.nbytes
+        changes[life.last + 1] = changes.get(life.last + 1, 0) - slot.nbytes
+    alive = peak = moment = 0
+    for step in sorted(changes):
+        alive += changes[step]
+        if alive > peak:
+            peak, moment = alive, step
+    return tuple(slot for slot, life in lives.items() if life.first <= moment <= life.last)
+
+
 def _corners(program: Program) -> list[dict[str, int]]:
     """All sizes at their least, and all at their greatest: what is said over sizes is checked at both."""
     if not program.sizes:

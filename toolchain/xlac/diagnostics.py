@@ -250,6 +250,10 @@ Blocks that use blocks multiply. A scan runs a body many times without copying i
 XL4019 A tensor that is too large
 Its size in bytes does not fit 63 bits.
 
+XL4020 More memory than allowed
+--max-memory is the most that a call may take beside its inputs and outputs: the arena, state, and the weights unless they
+are constants of the code. The message lists what is in memory when most is.
+
 XL4101 An unknown pass
 --until and --from name a pass of the optimizer; the message lists them.
 

@@ -29,6 +29,10 @@ TOLD = ("cpu", "triple", "dims", "params")  # of the options, what the manifest 
 @click.option("--weights", "where", type=click.Choice(WEIGHTS), default=None,
               help="Weights inside the code (embed, the default; incbin), in a file that is read, or one that is mapped.")
 @click.option("--static", is_flag=True, help="Link the program without shared libraries.")
+@click.option("--no-libm", "no_libm", is_flag=True, help="Call no function of C's mathematics library.")
+@click.option("--size", "small", is_flag=True, help="Small code before fast code.")
+@click.option("--max-memory", "most", default=None, metavar="N",
+              help="Fail, naming the tensors, when a call takes more: arena, state, weights not in the code. K, M, G.")
 @click.option("--dump", type=click.Path(path_type=Path), default=None, help="Write every stage into this folder.")
 @click.option("--until", default=None, metavar="PASS", help="Stop after this pass and print the graph.")
 @click.option("--from", "start", default=None, metavar="PASS", help="Start at this pass.")
@@ -37,7 +41,8 @@ TOLD = ("cpu", "triple", "dims", "params")  # of the options, what the manifest 
 @click.option("--trace", "traced", is_flag=True, help="Print every rewrite that was made, with its place.")
 @click.option("--list-passes", is_flag=True, help="Print the passes in order.")
 def command(
-    output: Path | None, emitted: str | None, where: str | None, static: bool, dump: Path | None, until: str | None, start: str | None, edited: Path | None,
+    output: Path | None, emitted: str | None, where: str | None, static: bool, no_libm: bool,
+    small: bool, most: str | None, dump: Path | None, until: str | None, start: str | None, edited: Path | None,
     traced: bool, list_passes: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Compile SPEC to an artefact.
@@ -51,6 +56,7 @@ def command(
     from xlac.compiler import lower
     from xlac.debug.dump import Dump
     from xlac.ir.text import show
+    from xlac.memory import limit as memory_limit
     from xlac.passes.pipeline import PASSES, optimize
     from xlac.passes.trace import Trace
     from xlac_sdk.registry import find
@@ -64,8 +70,9 @@ def command(
     if edited is not None:
         model = replace(model, graph=read_graph(edited, model))
     backend = find(choice.target)
-    wanted = packaging(backend, emitted, where, static)
-    targets = machines(backend, choice, wanted, options["threads"])
+    wanted = packaging(backend, emitted, where, static, not no_libm)
+    limit = memory_limit.parse(most) if most is not None else None
+    targets = machines(backend, choice, wanted, options["threads"], small)
     facts = targets[0]
     observers, trace = (Dump(dump),) if dump else (), Trace()
     if until is not None:
@@ -76,11 +83,14 @@ def command(
         tell(trace, traced)
         click.echo(show(graph), nl=False)
         return
-    asked = {key: value for key, value in asdict(choice).items() if key in TOLD} | {"static": static}
+    asked = {key: value for key, value in asdict(choice).items() if key in TOLD} | {"static": static, "libm": not no_libm, "size": small}
     source = artefact.Source.of(model, choice.spec, asked)
     lowered = lower(model, facts, observers=observers, start=start, trace=trace)
     tell(trace, traced)
     variants = [lowered, *(lower(model, other) for other in targets[1:])]
+    if limit is not None:
+        for variant in variants:
+            memory_limit.check(variant.program, limit, not wanted.weights.inside)
     folder = output or Path("out") / choice.spec.stem
     program = lowered.program
     click.echo(f"{model.name} for {choice.target}: {len(program.kernels)} kernels, {peak(program)}")
@@ -91,20 +101,20 @@ def command(
         click.echo(f"  {file}  {size(file.stat().st_size)}")
 
 
-def packaging(backend: Backend, emitted: str | None, where: str | None, static: bool) -> Packaging:
+def packaging(backend: Backend, emitted: str | None, where: str | None, static: bool, libm: bool) -> Packaging:
     """What the options ask of a backend. Raises for a form, or a place of the weights, that it does not have."""
     from xlac_sdk.capi.weights import Weights
     from xlac_sdk.package import Packaging, forms, offered
     from xlac_sdk.source import Diagnostic, UnsupportedError
 
     names = forms(backend, emitted) if emitted is not None else backend.usual
-    if not names and (where or static):
-        problem = "--weights and --static choose how packages are written"
+    if not names and (where or static or not libm):
+        problem = "--weights, --static and --no-libm choose how packages are written"
         raise UnsupportedError(Diagnostic("XL5011", problem, hint=offered(backend)))
-    return Packaging(names, Weights(where or "embed"), static)
+    return Packaging(names, Weights(where or "embed"), static, libm)
 
 
-def machines(backend: Backend, choice: Chosen, wanted: Packaging, threads: int | None) -> list[Target]:
+def machines(backend: Backend, choice: Chosen, wanted: Packaging, threads: int | None, small: bool) -> list[Target]:
     """The processors to compile for, as `--cpu` lists them. What is written ahead of time runs on its caller's thread."""
     from xlac_sdk.source import Diagnostic, SourceError
 
@@ -117,7 +127,8 @@ def machines(backend: Backend, choice: Chosen, wanted: Packaging, threads: int |
             problem = "what is compiled ahead of time runs on its caller's thread"
             raise SourceError(Diagnostic("XL5005", problem, hint="leave --threads out"))
         choice = replace(choice, threads=1)
-    return [backend.target(request(replace(choice, cpu=cpu.strip()))) for cpu in cpus]
+    asked = [request(replace(choice, cpu=cpu.strip())) for cpu in cpus]
+    return [backend.target(replace(one, size=small)) for one in asked]
 
 
 def tell(trace: Any, wanted: bool) -> None:

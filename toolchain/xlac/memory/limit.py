@@ -1,0 +1,50 @@
+"""A limit on the memory of a call, and what takes it when it cannot be met."""
+
+from __future__ import annotations
+
+import re
+
+from xlac_sdk.lifetimes import largest_live
+from xlac_sdk.program import Program, Role, Slot
+from xlac_sdk.source import Diagnostic, LimitError, SourceError
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+SHOWN = 12  # tensors that a message lists
+
+
+def parse(text: str) -> int:
+    """Bytes of `64K`, `1.5M` or `4096`. Raises SourceError."""
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,6})?)([KMG]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if found is None:
+        hint = "bytes, or K, M or G of them: 65536, 64K, 1.5M"
+        raise SourceError(Diagnostic("XL4020", f"'{text}' is no amount of memory", hint=hint))
+    return int(float(found[1]) * UNITS[found[2].upper()])
+
+
+def needed(program: Program, weights_in_memory: bool) -> int:
+    """Bytes that a call takes beside its arrays: the arena, state, and weights unless they are constants of the code."""
+    weights = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
+    return program.arena_bytes + program.state_bytes + (weights if weights_in_memory else 0)
+
+
+def check(program: Program, limit: int, weights_in_memory: bool) -> None:
+    """Raises LimitError, with the tensors that are in memory when most is, for a program that needs more."""
+    total = needed(program, weights_in_memory)
+    if total <= limit:
+        return
+    held = [(s, "at one step") for s in largest_live(program)]
+    held += [(s, "state") for s in program.slots if s.role is Role.STATE and s.nbytes]
+    if weights_in_memory:
+        held += [(s, "weights") for s in program.slots if s.role is Role.CONSTANT and s.nbytes]
+    held.sort(key=lambda one: -one[0].nbytes)
+    lines = [f"  {s.nbytes:>12,} B  {_about(s)} ({why})" for s, why in held[:SHOWN]]
+    rest = sum(s.nbytes for s, _ in held[SHOWN:])
+    lines += [f"  {rest:>12,} B  in {len(held) - SHOWN} more"] if rest else []
+    problem = f"a call takes {total:,} bytes, more than the {limit:,} allowed; the most that is in memory at once:"
+    hint = "smaller --dim values, --quantize int8 for weights, or a larger --max-memory"
+    raise LimitError(Diagnostic("XL4020", "\n".join([problem, *lines]), hint=hint))
+
+
+def _about(slot: Slot) -> str:
+    shape = ", ".join(map(str, slot.shape))
+    return f"'{slot.name or slot.symbol}' {slot.dtype}[{shape}]"
