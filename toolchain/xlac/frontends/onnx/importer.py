@@ -54,7 +54,7 @@ class Importer:
     def initializers(self, graph: Any) -> None:
         """Puts the constants of a graph into the scope."""
         for tensor in graph.initializer:
-            self.scope.values[tensor.name] = self._initializer(tensor)
+            self.scope.values[tensor.name] = self.scope.own(self._initializer(tensor))
 
     def _initializer(self, tensor: Any) -> Value:
         found = array_of(tensor, self.folder)

@@ -9,6 +9,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.op import ShapeError
 
 BYTES = 1 << 36  # of one tensor
+STEPS = 1024  # of a loop that is unrolled
 
 
 def check_size(shape: Sequence[Dim], nbytes: int) -> None:

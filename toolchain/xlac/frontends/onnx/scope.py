@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from xlac.frontends.onnx.known import Known
 from xlac.frontends.onnx.values import Value, mapped, nodes
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -17,17 +18,34 @@ class Poisoned(Exception):
 
 
 @dataclass(slots=True)
+class Captures:
+    """What a closed graph reads of the graph around it: outer node -> its parameter."""
+
+    known: Known
+    inside: dict[Node, Node] = field(default_factory=dict)
+
+    def value(self, value: Value) -> Value:
+        """An outer value as the closed graph has it; constants are the same in both."""
+        for node in nodes(value):
+            if node not in self.inside and not isinstance(node.op, Const):
+                param = build.param(f"outer{len(self.inside)}", node.type.dtype, node.shape)
+                self.inside[node] = param
+                self.known.outside[param] = node
+        return mapped(value, self.inside)
+
+
+@dataclass(slots=True)
 class Scope:
     """Names to values; what a scope lacks its outer one may have.
 
-    A name whose node failed stands for None. `captures` makes the scope that of a closed graph: what comes from
-    outside arrives as a parameter, which it remembers by the node outside.
+    A name whose node failed stands for None. With `captures` the scope is that of a closed graph, which all that
+    comes from outside enters as a parameter.
     """
 
     values: dict[str, Value | None] = field(default_factory=dict)
     outer: Scope | None = None
     versions: Mapping[str, int] = field(default_factory=dict)  # domain -> version of its operator set
-    captures: dict[Node, Node] | None = None
+    captures: Captures | None = None
 
     def find(self, name: str) -> Value:
         """The value of a name. Raises ShapeError, or Poisoned where the node that gives it failed."""
@@ -38,11 +56,8 @@ class Scope:
             return found
         if self.outer is None:
             raise ShapeError(f"nothing is called '{name}'")
-        found = self.outer.find(name)
-        return found if self.captures is None else self._captured(found, self.captures)
+        return self.own(self.outer.find(name))
 
-    def _captured(self, value: Value, captures: dict[Node, Node]) -> Value:
-        for node in nodes(value):
-            if node not in captures and not isinstance(node.op, Const):
-                captures[node] = build.param(f"outer{len(captures)}", node.type.dtype, node.shape)
-        return mapped(value, captures)
+    def own(self, value: Value) -> Value:
+        """A value of the outer graph as this scope may use it."""
+        return value if self.captures is None else self.captures.value(value)

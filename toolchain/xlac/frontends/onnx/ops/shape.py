@@ -176,19 +176,3 @@ def trilu(call: Call) -> Node:
     k = int(call.value(1).reshape(())) if call.given(1) is not None else 0
     limit = 1 << 40
     return build.apply1("triu" if call.attr("upper", 1) else "tril", x, k=max(-limit, min(limit, k)))
-
-
-@operator("CenterCropPad", since=18)
-def center_crop_pad(call: Call) -> Node:
-    """Cut or padded with zeros to the wanted sizes, about the middle."""
-    x, wanted = call[0], call.dims(1)
-    axes = [normal_axis(a, x.type.rank) for a in call.attr("axes", list(range(x.type.rank)))]
-    low: list[Dim] = [0] * x.type.rank
-    high: list[Dim] = [0] * x.type.rank
-    for axis, size in zip(axes, wanted, strict=True):
-        more = size - x.shape[axis]
-        if not isinstance(more, int):
-            call.fail(f"the size of axis {axis} must be known")
-        low[axis] = more // 2 if more > 0 else -(-more // 2)
-        high[axis] = more - low[axis]
-    return build.pad(x, 0, low, high)
