@@ -155,3 +155,16 @@ def test_states_that_swap(target: str) -> None:
     for _ in range(5):
         np.testing.assert_array_equal(run(value), old + new)
         old, new = new + value, old * value
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_carries_that_change_places(target: str) -> None:
+    """Each carry becomes another one: all are saved before any is overwritten, each in memory of its own."""
+    types = [Type(F32, (4,))] * 3
+    body = build.graph("turn", types, lambda a, b, c: (b, c, a))
+    params = tuple(param(name, (4,)) for name in "abc")
+    node = Node.of(Scan(body, 4, 3, 0), *params)
+    made = model(Graph("turns", params, {f"y{n}": y for n, y in enumerate(build.results(node))}))
+    given = [np.full(4, n, np.float32) for n in range(3)]
+    found = compile_model(made, target)(*given)
+    assert [float(y[0]) for y in found.values()] == [1, 2, 0]

@@ -205,16 +205,15 @@ class Planner:
         """(source, target, what) as if all were done at once: a source that another move overwrites is saved."""
         moves = [(s, t, w) for s, t, w in moves if s != t and size(w)]
         targets = {target.slot for _, target, _ in moves}
-        saved: list[Step] = []
         steps: list[Step] = []
+        ready: list[tuple[Argument, Argument, Type]] = []
         for source, target, what in moves:
+            kept = source
             if source.slot in targets:
                 kept = self.temporary(what)
-                saved.append(self.copy(source, kept, what))
-                steps.append(self.copy(kept, target, what))
-            else:
-                steps.append(self.copy(source, target, what))
-        return saved + steps
+                steps.append(self.copy(source, kept, what))
+            ready.append((kept, target, what))
+        return steps + [self.copy(*move) for move in ready]  # in the order of the clock, which tells how long each is kept
 
     def copy(self, source: Argument, target: Argument, what: Type) -> Copy:
         self.lifetimes.tick()
