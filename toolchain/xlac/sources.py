@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from xlac.ir.origins import spread
 from xlac.model import Model
 
 READERS = {
@@ -37,7 +39,7 @@ def load(
     reader: Any = import_module(_reader(source))
     opened = Path(source) if isinstance(source, str) else source
     found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training)
-    return found
+    return replace(found, graph=spread(found.graph))
 
 
 def _reader(source: object) -> str:

@@ -1,0 +1,62 @@
+"""ONNX in, YAML out, built: the same graph and the same bytes as a direct build."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from alike import equal
+
+from xlac.compiler import lower, specialized
+from xlac.exporters.spec import write
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import OPS
+from xlac.ir.origins import spread
+from xlac.model import Model
+from xlac.ops import build
+from xlac.sources import load
+from xlac_sdk.registry import find
+from xlac_sdk.source import Origin, SourceError
+from xlac_sdk.target import Request
+
+STRIDE = 40  # of ONNX's own node tests, one in so many
+
+
+def sources(model: Model, target: str) -> dict[str, str]:
+    backend = find(target)
+    facts = backend.target(Request())
+    return dict(backend.emit(lower(specialized(model), facts).program, facts))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_onnx_through_yaml_is_onnx_directly(tmp_path: Path) -> None:
+    node = pytest.importorskip("onnx.backend.test.case.node")
+    built = 0
+    for case in node.collect_testcases(None)[::STRIDE]:
+        try:
+            model = load(case.model)
+        except SourceError:
+            continue  # what cannot be imported is counted by the importer's own tests
+        write(model, tmp_path / "m.yaml")
+        found = load(tmp_path / "m.yaml")
+        equal(model.graph, found.graph)
+        for target in ("c", "cpu") if built % 8 == 0 else ("c",):
+            assert sources(found, target) == sources(model, target), case.name
+        built += 1
+    assert built >= 25
+
+
+def test_every_node_of_an_import_can_be_named() -> None:
+    x = build.param("x", OPS["iota"]().dtype, (4,))
+    inner = build.mul(x, x)
+    named = build.placed(build.add(inner, 1), Origin("Sum_3"))
+    branch = build.graph("b", [x.type], lambda a: build.mul(a, 2))
+    chosen = OPS["cond"](branches=(branch, branch))  # type: ignore[call-arg]
+    last = Node.of(chosen, build.constant(0), named)
+    graph = Graph("g", (x,), {"y": last})
+    found = spread(graph)
+    assert {n.name for n in found.nodes() if n.inputs or n.op.mnemonic == "const"} == {"Sum_3", "y"}
+    (cond,) = (n for n in found.nodes() if n.op.mnemonic == "cond")
+    assert {n.name for n in cond.op.bodies()[0].nodes() if n.inputs} == {"y"}
+    assert spread(found) is found and re.match("y", found.outputs["y"].name)

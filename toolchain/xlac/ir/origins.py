@@ -1,0 +1,36 @@
+"""Names for the nodes that an importer made on the way to those it names: every message can then say where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xlac.ir.graph import Graph, Node, map_bodies
+from xlac_sdk.source import Origin
+
+
+def spread(graph: Graph, around: Origin | None = None) -> Graph:
+    """The graph with an origin for every node: its own, that of the first node that reads it, or of the output that it is.
+
+    Nodes of a body that nothing names have the origin of what is `around` it. Parameters keep theirs. The same graph where all have one.
+    """
+    found: dict[Node, Origin | None] = {} if around else {node: Origin(name) for name, node in graph.outputs.items()}
+    for node in reversed(graph.order):
+        own = found[node] = node.origin or found.get(node) or around
+        for given in node.inputs:
+            if given.origin is None:
+                found[given] = own  # the readers are met from the last to the first
+    new: dict[Node, Node] = {}
+    for node in graph.order:
+        new[node] = _placed(node, new, found[node])
+    outputs = {name: new[node] for name, node in graph.outputs.items()}
+    inputs = tuple(new.get(node, node) for node in graph.inputs)
+    return graph if outputs == graph.outputs and inputs == graph.inputs else Graph(graph.name, inputs, outputs)
+
+
+def _placed(node: Node, new: dict[Node, Node], origin: Origin | None) -> Node:
+    if node.op.bodies():
+        node = map_bodies(node, lambda body: spread(body, origin))
+    inputs = tuple(new[i] for i in node.inputs)
+    if inputs != node.inputs:
+        node = node.with_inputs(inputs)
+    return node if node.origin is origin or node.op.mnemonic == "param" else replace(node, origin=origin)
