@@ -381,6 +381,42 @@ what is built ahead of time needs it given: --set name=value, with a list as [1,
 XL7007 A model that is too large to be imported
 Functions that call functions, unrolled loops, or constants that a small file spreads out come to more than the limit.
 
+XL7201 Text that is not MLIR
+The reader stopped here. It reads both forms of StableHLO, CHLO and func, as JAX, torch_xla and stablehlo-opt print them.
+
+XL7202 An operation that StableHLO does not have
+docs/STABLEHLO.md lists those that are read. Other dialects must be lowered to StableHLO first.
+
+XL7203 A StableHLO operation that makes no sense
+Its operands, attributes or regions do not fit it, or do not give the type that the text says.
+
+XL7204 A name that is not defined, or twice
+Values, functions and resources are defined once, before they are used; a region sees the names around it.
+
+XL7205 A StableHLO module that is too large
+Nesting, constants and operations have limits; an operation counts each time that its function is called.
+
+XL7207 A module without a main function
+The function 'main', or the only one that is not private, is the model; it must give a tensor.
+
+XL7208 An operation that one device cannot run
+Collectives, sends and receives, infeeds and outfeeds speak to somebody else while the program runs.
+
+XL7209 An unknown custom call
+Its target is a function outside of StableHLO. Enter its meaning: xlac.frontends.stablehlo.CUSTOM_CALLS[target] = builder.
+
+XL7210 jaxlib is missing
+Bytecode is read by jaxlib's bindings: pip install 'xlac[stablehlo]'. Text needs nothing.
+
+XL7211 Bytecode that cannot be read
+It is truncated, no portable artifact, or of a version that the installed jaxlib does not know.
+
+XL7212 A size that is not known
+Sizes follow from constants and from the sizes of inputs. Fix the input that decides it with params, or a size with dims.
+
+XL7213 JAX is missing
+xlac.from_jax lowers functions with JAX itself: pip install 'xlac[jax]'.
+
 XL7301 An ATen operation that is not supported
 `xlac check model.pt2` lists all of them; docs/PYTORCH.md says which there are. torch.compile(…, backend="xlac") leaves
 them to PyTorch.

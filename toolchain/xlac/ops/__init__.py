@@ -33,6 +33,7 @@ from xlac.ops import (
     reduction,
     resize,
     scalar,
+    special,
     statistics,
     view,
 )
@@ -41,5 +42,5 @@ __all__ = [
     "OPS", "activation", "algebra", "arrange", "attention", "choose", "contraction", "control",
     "convert", "convolution", "create", "dynamic", "effect", "elementary", "grid", "index", "leaf", "linear", "logic",
     "loss", "minifloat", "native", "normalization", "order", "place", "pooling", "probability", "ranking", "recurrent",
-    "reduction", "resize", "scalar", "statistics", "view",
+    "reduction", "resize", "scalar", "special", "statistics", "view",
 ]  # fmt: skip

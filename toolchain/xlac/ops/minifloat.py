@@ -77,10 +77,10 @@ class Minifloat:
         found[(codes % self.sign) > self.largest] = np.nan
         if self.ending == "ieee":
             found[codes % self.sign == self.infinity] = np.inf
-        found = np.where(codes >= self.sign, -found, found)
+        signed: Array = np.where(codes >= self.sign, -found, found)
         if self.ending == "fnuz":
-            found[self.sign] = np.nan
-        return found
+            signed[self.sign] = np.nan
+        return signed
 
 
 FORMATS = {

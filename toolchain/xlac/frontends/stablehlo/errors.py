@@ -1,0 +1,39 @@
+"""How the importer complains: a diagnostic with the place in the text, and the limits that hostile files meet."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from pathlib import Path
+from typing import NoReturn
+
+from xlac_sdk.source import Diagnostic, LimitError, SourceError, Span
+
+TEXT = Path("<stablehlo>")
+"""The file name of a module that came as text."""
+DEPTH = 64
+"""How deeply regions, types, attributes and calls may nest."""
+OPERATIONS = 2_000_000
+"""How many operations an import may build, calls counted each time."""
+ELEMENTS = 2**31
+"""How many elements a constant may have."""
+
+
+class Source:
+    """The text of a module, and where its lines begin."""
+
+    def __init__(self, text: str, file: Path = TEXT) -> None:
+        self.text, self.file = text, file
+        self._lines: list[int] = []
+
+    def span(self, at: int, width: int = 1) -> Span:
+        """The place of an offset in the text."""
+        if not self._lines:
+            self._lines = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
+        line = bisect_right(self._lines, at)
+        return Span(self.file, line, at - self._lines[line - 1] + 1, width)
+
+    def fail(self, code: str, message: str, at: int, width: int = 1, hint: str = "") -> NoReturn:
+        raise SourceError(Diagnostic(code, message, self.span(at, width), hint))
+
+    def too_much(self, message: str, at: int) -> NoReturn:
+        raise LimitError(Diagnostic("XL7205", message, self.span(at)))

@@ -1,0 +1,281 @@
+"""From a parsed module to a graph: names are looked up, calls are inlined, regions become closed graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
+
+from xlac.frontends.onnx.known import Known
+from xlac.frontends.stablehlo.errors import DEPTH, OPERATIONS, Source
+from xlac.frontends.stablehlo.site import Builder, Built, Site
+from xlac.frontends.stablehlo.syntax import (
+    Function,
+    Module,
+    Operation,
+    Region,
+    TensorType,
+    TokenType,
+    TupleType,
+    ValueType,
+)
+from xlac.frontends.stablehlo.values import Several, Tensor, Token, Value, nodes_of, rebuilt
+from xlac.ir.dims import Dim, Shape, Sym
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import ShapeError
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.leaf import Const, Param
+from xlac.ops.view import Broadcast
+from xlac_sdk.source import Diagnostic, Origin, SourceError
+
+
+class Unequal(Exception):
+    """Two symbolic sizes that the program takes for one."""
+
+    def __init__(self, first: Dim, second: Dim) -> None:
+        super().__init__(f"{first} is {second}")
+        self.first, self.second = first, second
+
+
+class Scope:
+    """Names of a region, and where to look for others."""
+
+    def __init__(self, importer: Importer, parent: Scope | None = None) -> None:
+        self.importer, self.parent = importer, parent
+        self.values: dict[str, Value] = {}
+
+    def define(self, name: str, value: Value, at: int) -> None:
+        if name in self.values:
+            self.importer.source.fail("XL7204", f"{name[:60]} is defined twice", at)
+        self.values[name] = value
+
+    def find(self, name: str, op: Operation) -> Value:
+        """The value of a name. Raises SourceError."""
+        found = self.seek(name)
+        if found is None and name.endswith("#0"):
+            found = self.seek(name[:-2])
+        if found is None:
+            self.importer.source.fail("XL7204", f"{name[:60]} is not defined here", op.at, op.width)
+        return found
+
+    def seek(self, name: str) -> Value | None:
+        found = self.values.get(name)
+        return self.parent.seek(name) if found is None and self.parent else found
+
+
+class Closed(Scope):
+    """The scope of a graph of its own: what it takes from outside becomes an input, unless it is a constant."""
+
+    def __init__(self, importer: Importer, outside: Scope) -> None:
+        super().__init__(importer)
+        self.outside = outside
+        self.captured: list[Value] = []
+        self.inputs: list[Node] = []
+
+    def parameter(self, type: Type) -> Node:
+        node = Node.of(Param(f"x{len(self.inputs)}", type))
+        self.inputs.append(node)
+        return node
+
+    def capture(self, value: Value) -> Value:
+        """A value of outside as an input."""
+        self.captured.append(value)
+        inner = []
+        for node in nodes_of([value]):
+            inner.append(self.parameter(node.type))
+            self.importer.known.outside[inner[-1]] = node
+        return rebuilt(value, inner)
+
+    def seek(self, name: str) -> Value | None:
+        found = self.values.get(name)
+        if found is None:
+            found = self.outside.seek(name)
+            if found is not None:
+                if not all(map(is_constant, nodes_of([found]))):
+                    found = self.capture(found)
+                self.values[name] = found
+        return found
+
+
+def is_constant(node: Node) -> bool:
+    """One that a closed graph can hold itself: a constant, or one repeated."""
+    return isinstance(node.op, Const) or (isinstance(node.op, Broadcast) and isinstance(node.inputs[0].op, Const))
+
+
+class Importer:
+    """Goes through a program once; `table` gives the builder of every operation."""
+
+    def __init__(
+        self, source: Source, module: Module, table: Mapping[str, Builder], weights: Mapping[str, object] | None = None
+    ) -> None:
+        self.source, self.module, self.table = source, module, table
+        self.known = Known({})
+        self.equal: list[tuple[Dim, Dim]] = []  # sizes that the program asserts to be equal
+        self._depth = self._count = 0
+        self._path: list[str] = []
+
+    # ---- calls and regions ---------------------------------------------------------------------------
+
+    def call(self, name: str, arguments: Sequence[Value], fail: Callable[[str], NoReturn]) -> list[Value]:
+        """The results of a function, its body put here."""
+        function = self.module.functions.get(name)
+        if function is None:
+            fail(f"there is no function {name[:80]!r}")
+        if len(arguments) != len(function.arguments):
+            fail(f"{name[:80]} takes {len(function.arguments)} arguments, not {len(arguments)}")
+        for value, (_, type) in zip(arguments, function.arguments, strict=True):
+            if problem := mismatch(value, type):
+                fail(f"{name[:80]}: {problem}")
+        return self.body(function, arguments)
+
+    def body(self, function: Function, arguments: Sequence[Value]) -> list[Value]:
+        scope = Scope(self)
+        for (name, _), value in zip(function.arguments, arguments, strict=True):
+            scope.define(name, value, function.at)
+        self._path.append(function.name)
+        found = self.run(function.body, scope)
+        self._path.pop()
+        return found
+
+    def run(self, region: Region, scope: Scope) -> list[Value]:
+        """The values that a region returns."""
+        self._depth += 1
+        if self._depth > DEPTH:
+            self.source.too_much(f"calls and regions are nested more than {DEPTH} deep", region.at)
+        for op in region.operations:
+            if op.name == "return":
+                self._depth -= 1
+                return [scope.find(name, op) for name in op.operands]
+            self._run(op, scope)
+        self.source.fail("XL7201", "a region ends without a return", region.at)
+
+    def region(self, site: Site, region: Region, types: Sequence[Type] | None) -> tuple[Graph, list[Value]]:
+        """A region as a closed graph of its arguments and of what it captures, and the values captured."""
+        scope = Closed(self, site.scope)
+        given = None if types is None else list(types)
+        for name, type in region.arguments:
+            scope.define(name, self._argument(scope, type, given, region), region.at)
+        results = self.run(region, scope)
+        outputs = {f"y{n}": node for n, node in enumerate(nodes_of(results))}
+        return Graph(site.name, tuple(scope.inputs), outputs), scope.captured
+
+    def _argument(self, scope: Closed, type: ValueType, given: list[Type] | None, region: Region) -> Value:
+        if isinstance(type, TokenType):
+            return Token()
+        if isinstance(type, TupleType):
+            return Several(tuple(self._argument(scope, item, given, region) for item in type.items))
+        assert isinstance(type, TensorType)
+        count = 2 if type.element.complex else 1
+        if given is None:
+            if None in type.shape:
+                self.source.fail("XL7212", "an argument of a region has a size that is not known", region.at)
+            shape: Shape = tuple(n or 0 for n in type.shape)
+            wanted = [Type(type.element.dtype, shape)] * count
+        else:
+            if len(given) < count:
+                self.source.fail("XL7203", "a region takes more arguments than there are values for it", region.at)
+            wanted = [given.pop(0) for _ in range(count)]
+        return Tensor(type.element, tuple(map(scope.parameter, wanted)))
+
+    # ---- operations ----------------------------------------------------------------------------------
+
+    def _run(self, op: Operation, scope: Scope) -> None:
+        self._count += 1
+        if self._count > OPERATIONS:
+            self.source.too_much(f"more than {OPERATIONS:,} operations, calls counted each time", op.at)
+        builder = self.table.get(op.name)
+        if builder is None:
+            self.source.fail("XL7202", f"there is no operation {op.name[:80]!r}", op.at, op.width)
+        site = Site(self, scope, op)
+        try:
+            values = self.values(site, builder(site))
+        except ShapeError as error:
+            site.fail(str(error), error.hint)
+        for name, value in zip(op.results, values, strict=True):
+            scope.define(name, value, op.at)
+
+    def values(self, site: Site, built: Built) -> list[Value]:
+        """What a builder gave as values of the types that the text says."""
+        listed = list(built) if isinstance(built, list | tuple) else [built]
+        op = site.op
+        if len(listed) != len(op.types):
+            site.fail(f"gives {len(listed)} results, and the text says {len(op.types)}")
+        found: list[Value] = []
+        for number, (item, type) in enumerate(zip(listed, op.types, strict=True)):
+            value = item
+            if isinstance(item, Node):
+                if not isinstance(type, TensorType):
+                    site.fail(f"result {number} is a tensor")
+                value = Tensor(type.element, (item,))
+            assert isinstance(value, Tensor | Token | Several)
+            if problem := mismatch(value, type):
+                site.fail(f"result {number}: {problem}")
+            found.append(self._placed(value, site, number))
+        return found
+
+    def _placed(self, value: Value, site: Site, number: int) -> Value:
+        """The value with its place in the text, where nothing gave it one."""
+        if not isinstance(value, Tensor):
+            return value
+        result = site.op.results[number] if number < len(site.op.results) else site.name
+        origin = Origin(".".join([*self._path, result.lstrip("%")]), self.source.span(site.op.at, site.op.width))
+        return value.each([build.placed(node, origin) for node in value.parts])
+
+    # ---- sizes ---------------------------------------------------------------------------------------
+
+    def agree(self, shapes: Sequence[Shape]) -> None:
+        """Shapes that must be equal: where symbolic sizes are not, they become one. Raises Unequal."""
+        for shape in shapes[1:]:
+            for a, b in zip(shapes[0], shape, strict=False):
+                if a != b and (isinstance(a, Sym) or isinstance(b, Sym)):
+                    raise Unequal(a, b)
+
+
+def united(graphs: Sequence[Graph], captured: Sequence[Sequence[Value]]) -> tuple[list[Graph], list[Node]]:
+    """Graphs of one operation made to take the same captured nodes after their arguments, and these nodes."""
+    shared = list(dict.fromkeys(node for values in captured for node in nodes_of(values)))
+    found = []
+    for graph, values in zip(graphs, captured, strict=True):
+        own = nodes_of(values)
+        count = len(graph.inputs) - len(own)
+        inner = dict(zip(own, graph.inputs[count:], strict=True))
+        more = [inner.get(node) or Node.of(Param(f"c{n}", node.type)) for n, node in enumerate(shared)]
+        found.append(Graph(graph.name, (*graph.inputs[:count], *more), graph.outputs))
+    return found, shared
+
+
+def mismatch(value: Value, type: ValueType) -> str:
+    """How a value differs from a type that the text gives it; nothing when it does not."""
+    if isinstance(type, TokenType):
+        return "" if isinstance(value, Token) else "a token was expected"
+    if isinstance(type, TupleType):
+        if not isinstance(value, Several) or len(value.items) != len(type.items):
+            return f"a tuple of {len(type.items)} was expected"
+        return next(filter(None, map(mismatch, value.items, type.items)), "")
+    if not isinstance(type, TensorType) or not isinstance(value, Tensor):
+        return "a tensor was expected"
+    sizes = value.shape
+    same = len(sizes) == len(type.shape) and all(b is None or a == b or isinstance(a, Sym) for a, b in zip(sizes, type.shape, strict=True))
+    if same and value.element == type.element and all(p.type.dtype is type.element.dtype for p in value.parts):
+        return ""
+    shown = "x".join(map(str, sizes)) + ("x" if sizes else "")
+    return f"it is tensor<{shown}{value.element.text}>, not {type}"
+
+
+def unsupported(source: Source, module: Module, table: Mapping[str, Builder], refused: Mapping[str, str]) -> None:
+    """Every operation that cannot be imported, in one error."""
+    found: list[Diagnostic] = []
+
+    def visit(region: Region) -> None:
+        for op in region.operations:
+            if op.name != "return" and op.name not in table:
+                reason = refused.get(op.name)
+                text = f"{op.name[:80]}: {reason}" if reason else f"there is no operation {op.name[:80]!r}"
+                found.append(Diagnostic("XL7208" if reason else "XL7202", text, source.span(op.at, op.width)))
+            for inner in op.regions:
+                visit(inner)
+
+    for function in module.functions.values():
+        visit(function.body)
+    if found:
+        raise SourceError(*found[:100])

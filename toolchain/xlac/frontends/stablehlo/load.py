@@ -1,0 +1,186 @@
+"""From a file to a model: reading, sizes of inputs, and values as the caller sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xlac.frontends.stablehlo.ops  # noqa: F401  # fills the table
+from xlac.arrays import as_array
+from xlac.frontends.onnx.symbols import sized
+from xlac.frontends.stablehlo.bytecode import is_bytecode, text_of
+from xlac.frontends.stablehlo.errors import TEXT, Source
+from xlac.frontends.stablehlo.importer import Importer, Unequal, unsupported
+from xlac.frontends.stablehlo.parser import parse
+from xlac.frontends.stablehlo.syntax import Function, Module, TensorType, ValueType
+from xlac.frontends.stablehlo.table import REFUSED, TABLE
+from xlac.frontends.stablehlo.values import Several, Tensor, Token, Value
+from xlac.ir.dims import UNBOUNDED, Dim, Shape, Sym, Symbol, substitute, symbol, symbols
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops import build
+from xlac_sdk.source import Diagnostic, Origin, SourceError
+
+ROUNDS = 1000  # how many sizes may turn out to be others
+
+
+def load(source: Path | str | bytes, dims: Mapping[str, Any], params: Mapping[str, object]) -> Model:
+    """See the package."""
+    read = opened(source)
+    module = parse(read)
+    unsupported(read, module, TABLE, REFUSED)
+    main = entry(read, module)
+    equal: dict[str, Dim] = {}
+    for _ in range(ROUNDS):
+        try:
+            return Import(read, module, main, dims, params, equal).model()
+        except Unequal as found:
+            united(equal, found, read, main)
+    raise SourceError(Diagnostic("XL7212", "its sizes depend on each other without end", read.span(main.at)))
+
+
+def opened(source: Path | str | bytes) -> Source:
+    """The text of a file, of bytecode, or itself."""
+    if isinstance(source, str):
+        return Source(source)
+    file = source if isinstance(source, Path) else TEXT
+    try:
+        data = source.read_bytes() if isinstance(source, Path) else source
+    except OSError as error:
+        raise SourceError(Diagnostic("XL3001", f"cannot read {file}: {error.strerror}")) from None
+    if is_bytecode(data):
+        return Source(text_of(data, file), TEXT)
+    try:
+        return Source(data.decode(), file)
+    except UnicodeDecodeError as error:
+        raise SourceError(Diagnostic("XL7201", f"{file} is neither text nor bytecode: byte {error.start} is no UTF-8")) from None
+
+
+def entry(source: Source, module: Module) -> Function:
+    """The function that is the model: main, or the only one that is not private."""
+    if "main" in module.functions:
+        return module.functions["main"]
+    public = [function for function in module.functions.values() if not function.private]
+    if len(public) != 1:
+        source.fail("XL7207", "there is no function 'main', nor one public function", 0)
+    return public[0]
+
+
+def united(equal: dict[str, Dim], found: Unequal, source: Source, main: Function) -> None:
+    """Enters what one symbol of an equation is, so that the equation holds."""
+    first, second = found.first, found.second
+    for one, other in ((first, second), (second, first)):
+        alone = lone(one)
+        if alone is not None and alone not in symbols(other):
+            equal[alone.name] = other
+            return
+    source.fail("XL7212", f"sizes {first} and {second} would have to be equal", main.at, hint="fix them with dims")
+
+
+def lone(size: Dim) -> Symbol | None:
+    """The symbol that a size is, if it is one."""
+    found = symbols(size)
+    if len(found) != 1:
+        return None
+    (only,) = found
+    return only if size == Sym((((only,), 1),)) else None
+
+
+class Import:
+    """One try: sizes that are known to be equal have one symbol."""
+
+    def __init__(
+        self, source: Source, module: Module, main: Function, dims: Mapping[str, Any], params: Mapping[str, object], equal: Mapping[str, Dim]
+    ) -> None:
+        self.source, self.main = source, main
+        self.dims, self.params, self.equal = dims, dict(params), equal
+        self.importer = Importer(source, module, TABLE)
+        self.inputs: list[Node] = []
+
+    def model(self) -> Model:
+        arguments = [self._argument(name, type) for name, type in self.main.arguments]
+        if self.params:
+            name = next(iter(self.params))
+            self.source.fail("XL6001", f"there is no input {name!r} to fix", self.main.at)
+        results = self.importer.body(self.main, arguments)
+        outputs: dict[str, Node] = {}
+        for value in results:
+            for tensor in tensors_in(value):
+                name = f"out{len(outputs)}"
+                outputs[name] = self._output(outward(tensor), name)
+        if not outputs:
+            self.source.fail("XL7207", "the function gives no tensor", self.main.at)
+        name = self.importer.module.name.strip("@") or "main"
+        graph = Graph(name, tuple(self.inputs), outputs)
+        open_ = {s.name: s for node in graph.nodes() for t in node.results for size in t.shape for s in symbols(size)}
+        return Model(graph, {}, open_)
+
+    def _output(self, node: Node, name: str) -> Node:
+        return node
+
+    def _argument(self, name: str, type: ValueType) -> Value:
+        label = name.lstrip("%")
+        if isinstance(type, TensorType):
+            return self._input(label, type)
+        if not hasattr(type, "items"):
+            return Token()
+        return Several(tuple(self._argument(f"{label}_{n}", item) for n, item in enumerate(type.items)))  # type: ignore[union-attr]
+
+    def _input(self, label: str, type: TensorType) -> Tensor:
+        shape = tuple(self._size(label, axis, n, type) for axis, n in enumerate(type.shape))
+        whole: Shape = (*shape, 2) if type.element.complex else shape
+        outer = Type(type.element.dtype, whole)
+        if label in self.params:
+            node = self._fixed(label, outer)
+        else:
+            node = build.param(label, outer.dtype, whole, origin=Origin(label, self.source.span(self.main.at)))
+            self.inputs.append(node)
+        return inward(node, type)
+
+    def _fixed(self, label: str, type: Type) -> Node:
+        array = as_array(self.params.pop(label), type.dtype)
+        if np.iscomplexobj(array):
+            array = np.stack([array.real, array.imag], -1)
+        if array.shape != type.shape or array.dtype != type.dtype.numpy:
+            self.source.fail("XL6003", f"input {label!r} is {type}, not {array.dtype}{list(array.shape)}", self.main.at)
+        return build.constant(array)
+
+    def _size(self, label: str, axis: int, size: int | None, type: TensorType) -> Dim:
+        if size is not None:
+            return size
+        name = f"{label}_{axis}"
+        if name in self.dims:
+            return sized(name, self.dims[name])
+        most = type.bounds[axis] if axis < len(type.bounds) else None
+        if name in self.equal:
+            found = self.equal[name]
+            while symbols(found) & {s for s in symbols(found) if s.name in self.equal}:
+                found = substitute(found, self.equal)
+            return substitute(found, {n: sized(n, v) for n, v in self.dims.items()})
+        return symbol(name, 0, most or UNBOUNDED, opt=1)
+
+
+def inward(node: Node, type: TensorType) -> Tensor:
+    """An input as the program sees it: a complex one is taken apart."""
+    if not type.element.complex:
+        return Tensor(type.element, (node,))
+    last = node.type.rank - 1
+    parts = (build.reshape(build.cut(node, last, n, n + 1), node.shape[:-1]) for n in (0, 1))
+    return Tensor(type.element, tuple(parts))
+
+
+def outward(value: Tensor) -> Node:
+    """A result as the caller sees it: the parts of a complex one along a last axis."""
+    if not value.element.complex:
+        return value.node
+    return build.concat([build.reshape(part, (*part.shape, 1)) for part in value.parts], len(value.shape))
+
+
+def tensors_in(value: Value) -> list[Tensor]:
+    if isinstance(value, Several):
+        return [tensor for item in value.items for tensor in tensors_in(item)]
+    return [value] if isinstance(value, Tensor) else []

@@ -1,0 +1,25 @@
+"""What the operations of StableHLO and CHLO mean, a file for each family. Importing the package fills the table."""
+
+from xlac.frontends.stablehlo.ops import (
+    chlo,
+    composites,
+    contraction,
+    control,
+    creation,
+    dynamic,
+    elementwise,
+    indexing,
+    linear,
+    normalization,
+    random,
+    reductions,
+    refused,
+    sorting,
+    views,
+    windows,
+)
+
+__all__ = [
+    "chlo", "composites", "contraction", "control", "creation", "dynamic", "elementwise", "indexing", "linear",
+    "normalization", "random", "reductions", "refused", "sorting", "views", "windows",
+]  # fmt: skip

@@ -1,0 +1,76 @@
+"""CHLO: the operations of clients that jax.export and torch_xla leave in StableHLO text."""
+
+from __future__ import annotations
+
+from xlac.frontends.stablehlo import complexes
+from xlac.frontends.stablehlo.elements import ELEMENTS
+from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.values import Tensor, numbers, stored
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.order import Sort
+from xlac_sdk.dtypes import DType
+
+UNARY = {
+    "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh", "cosh": "cosh",
+    "bessel_i1e": "bessel_i1e", "digamma": "digamma", "erf": "erf", "erf_inv": "erf_inv", "erfc": "erfc", "lgamma": "lgamma",
+    "sinh": "sinh", "square": "square", "tan": "tan", "is_inf": "isinf",
+}  # fmt: skip
+BINARY = {"polygamma": "polygamma", "zeta": "zeta", "next_after": "next_after"}
+
+
+SECTION = "CHLO"
+
+
+@operation(*(f"chlo.{name}" for name in UNARY), section=SECTION)
+def unary(site: Site) -> Built:
+    site.takes(1)
+    name = site.name.removeprefix("chlo.")
+    x = site.tensor(0)
+    if x.element.complex:
+        found = complexes.CHLO.get(name)
+        return found(x) if found else site.fail("is not defined on complex numbers")
+    return stored(build.apply1(UNARY[name], numbers(x)), site.result.element)
+
+
+@operation(*(f"chlo.{name}" for name in BINARY), section=SECTION)
+def binary(site: Site) -> Built:
+    site.takes(2)
+    found = build.apply1(BINARY[site.name.removeprefix("chlo.")], site.number(0), site.number(1))
+    return stored(found, site.result.element)
+
+
+@operation("chlo.is_pos_inf", "chlo.is_neg_inf", section=SECTION)
+def is_infinite(site: Site) -> Built:
+    return build.compare(site.number(0), "eq", float("inf") if site.name == "chlo.is_pos_inf" else float("-inf"))
+
+
+@operation("chlo.conj", section=SECTION)
+def conjugate(site: Site) -> Built:
+    x = site.tensor(0)
+    return x.each([x.parts[0], build.apply1("neg", x.parts[1])]) if x.element.complex else x
+
+
+@operation("chlo.constant_like", section=SECTION)
+def constant_like(site: Site) -> Built:
+    """One number in the shape of a tensor."""
+    value, x = site.get("value"), site.tensor(0)
+    if not isinstance(value, int | float):
+        site.fail("attribute 'value' is a number")
+    element = site.result.element
+    parts = [build.full(value, x.shape, element.dtype)] + [build.full(0, x.shape, element.dtype)] * element.complex
+    return Tensor(element, tuple(parts))
+
+
+@operation("chlo.top_k", section=SECTION)
+def top_k(site: Site) -> Built:
+    """The largest along the last axis in descending order, NaN first, and where they were; equal ones in order."""
+    x, k = site.tensor(0), site.integer("k")
+    rank = len(x.shape)
+    keys = numbers(x)
+    places = build.iota(keys.shape, rank - 1, DType.I32)
+    _, places = build.results(Node.of(Sort(rank - 1, True, 1), keys, places))
+    places = build.cut(places, rank - 1, 0, k)
+    chosen = x.each([build.apply1("take_along_axis", part, places, axis=rank - 1) for part in x.parts])
+    return [chosen, Tensor(ELEMENTS["i32"], (places,))]

@@ -1,0 +1,33 @@
+"""Composites, and custom calls: operations that somebody else names."""
+
+from __future__ import annotations
+
+from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
+from xlac.frontends.stablehlo.ops.control import called
+from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.syntax import Operation
+from xlac.frontends.stablehlo.table import TABLE, operation
+
+
+@operation("composite")
+def composite(site: Site) -> Built:
+    """One of CHLO's by our own builder, any other by its decomposition."""
+    name = site.word("name")
+    entry = TABLE.get(name) if name.startswith("chlo.") else None
+    if entry is None:
+        return called(site, site.word("decomposition"))
+    op = site.op
+    attributes = site.get("composite_attributes", {})
+    inner = Operation(name, op.operands, op.results, attributes, op.regions, op.types, op.at, op.width)
+    return entry(Site(site.importer, site.scope, inner))
+
+
+@operation("custom_call")
+def custom_call(site: Site) -> Built:
+    target = site.word("call_target_name")
+    entry = CUSTOM_CALLS.get(target)
+    if entry is None:
+        site.fail(
+            f"nothing here knows the target {target[:80]!r}", "enter its meaning: xlac.frontends.stablehlo.CUSTOM_CALLS", code="XL7209",
+        )  # fmt: skip
+    return entry(site)

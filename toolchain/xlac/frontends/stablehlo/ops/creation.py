@@ -1,0 +1,80 @@
+"""Operations that make tensors from nothing, and those that only order or group values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlac.frontends.stablehlo.elements import part_of
+from xlac.frontends.stablehlo.ops.elementwise import convert_to
+from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.syntax import Element
+from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.values import Several, Tensor, Token
+from xlac.ir.dims import Shape
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ops import build
+from xlac.ops.effect import Barrier
+from xlac_sdk.dtypes import DType
+
+
+@operation("constant", "chlo.constant", section="constant")
+def constant(site: Site) -> Built:
+    array, element = site.array("value"), site.result.element
+    return literal(array, element)
+
+
+def literal(array: Array, element: Element) -> Tensor:
+    """An array of what an element type is stored as; one number everywhere is a number spread."""
+    if element.complex:
+        part = part_of(element)
+        return Tensor(element, tuple(literal(np.asarray(p), part).node for p in (array.real, array.imag)))
+    if array.size > 1 and not any(array.strides):
+        return Tensor(element, (build.spread(build.constant(array.reshape(-1)[0]), array.shape, ()),))
+    return Tensor(element, (build.constant(np.asarray(array, element.dtype.numpy)),))
+
+
+@operation("iota")
+def iota(site: Site) -> Built:
+    return counted(site, site.sizes)
+
+
+def counted(site: Site, shape: Shape) -> Tensor:
+    """Counts along the axis that the operation names."""
+    element = site.result.element
+    axis = site.axis("iota_dimension", len(shape))
+    if element.plain and element.dtype is not DType.BOOL:
+        return Tensor(element, (build.iota(shape, axis, element.dtype),))
+    whole = Tensor(Element("i64", DType.I64), (build.iota(shape, axis, DType.I64),))
+    return convert_to(whole, element)
+
+
+# ---- order and grouping --------------------------------------------------------------------------------
+
+
+@operation("after_all", "create_token")
+def token(site: Site) -> Built:
+    return Token()
+
+
+@operation("tuple")
+def tuple_(site: Site) -> Built:
+    return Several(tuple(site.operands))
+
+
+@operation("get_tuple_element")
+def element_of_tuple(site: Site) -> Built:
+    site.takes(1)
+    found, index = site.operands[0], site.integer("index")
+    if not isinstance(found, Several) or not 0 <= index < len(found.items):
+        site.fail(f"there is no element {index}")
+    return found.items[index]
+
+
+@operation("optimization_barrier")
+def optimization_barrier(site: Site) -> Built:
+    return [value.each([_barred(part) for part in value.parts]) if isinstance(value, Tensor) else value for value in site.operands]
+
+
+def _barred(x: Node) -> Node:
+    return Node.of(Barrier(), x)

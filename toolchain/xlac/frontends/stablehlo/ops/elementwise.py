@@ -1,0 +1,260 @@
+"""Operations on elements: arithmetic, comparisons, choices and conversions."""
+
+from __future__ import annotations
+
+from xlac.frontends.stablehlo import complexes
+from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.syntax import Element
+from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.values import Tensor, numbers, stored
+from xlac.ir.graph import Node
+from xlac.ops import build, convert
+from xlac_sdk.dtypes import DType
+
+UNARY = {
+    "abs": "abs", "cbrt": "cbrt", "ceil": "ceil", "cosine": "cos", "exponential": "exp", "exponential_minus_one": "expm1",
+    "floor": "floor", "log": "log", "log_plus_one": "log1p", "logistic": "sigmoid", "negate": "neg", "not": "not",
+    "round_nearest_afz": "round_half_away", "round_nearest_even": "round", "rsqrt": "rsqrt", "sign": "sign", "sine": "sin",
+    "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
+}  # fmt: skip
+"""Our operation for each of StableHLO's on one tensor of numbers."""
+BINARY = {
+    "add": "add", "atan2": "atan2", "divide": "div", "maximum": "max", "minimum": "min", "multiply": "mul", "power": "pow",
+    "remainder": "rem", "subtract": "sub", "and": "and", "or": "or", "xor": "xor",
+}  # fmt: skip
+LOGICAL = {"add": "or", "maximum": "or", "minimum": "and", "multiply": "and", "subtract": "xor"}
+"""What arithmetic is on i1."""
+
+
+@operation(*UNARY)
+def unary(site: Site) -> Built:
+    site.takes(1)
+    x = site.tensor(0)
+    if x.element.complex:
+        found = complexes.UNARY.get(site.name)
+        return found(x) if found else site.fail("is not defined on complex numbers")
+    return stored(build.apply1(UNARY[site.name], numbers(x)), site.result.element)
+
+
+@operation(*BINARY)
+def binary(site: Site) -> Built:
+    site.takes(2)
+    x, y = site.tensors()
+    site.importer.agree([x.shape, y.shape])
+    if x.element.complex or y.element.complex:
+        found = complexes.BINARY.get(site.name)
+        if found is None or x.element != y.element:
+            site.fail(f"is not defined on {x.element.text} and {y.element.text}")
+        return found(x, y)
+    mnemonic = BINARY[site.name]
+    if x.element.dtype is DType.BOOL:
+        mnemonic = LOGICAL.get(site.name, mnemonic)
+    return stored(build.apply1(mnemonic, *same(site, x, y)), site.result.element)
+
+
+def same(site: Site, *xs: Tensor) -> tuple[Node, ...]:
+    """Operands as numbers; those of another element type or shape than the first are refused."""
+    nodes = tuple(map(numbers, xs))
+    for x, node in zip(xs, nodes, strict=True):
+        if node.type.dtype is not nodes[0].type.dtype or x.shape != xs[0].shape:
+            site.fail(f"needs operands of one type, got {nodes[0].type} and {node.type}")
+    return nodes
+
+
+@operation("popcnt", "count_leading_zeros")
+def counted_bits(site: Site) -> Built:
+    """Of the bits that the type has: what is held in more is masked first."""
+    x = site.real(0)
+    name, node = ("popcnt" if site.name == "popcnt" else "clz"), x.node
+    if not x.element.bits:
+        return build.apply1(name, node)
+    low = build.apply1("and", build.cast(node, DType.U8), (1 << x.element.bits) - 1)
+    found = build.apply1(name, low)
+    return build.cast(found if name == "popcnt" else build.sub(found, 8 - x.element.bits), x.element.dtype)
+
+
+@operation("shift_left", "shift_right_arithmetic", "shift_right_logical")
+def shifted(site: Site) -> Built:
+    """By the bits taken as an unsigned number: by the width or more, nothing but zeros or signs is left."""
+    site.takes(2)
+    x, y = (t.node for t in (site.real(0), site.real(1)))
+    element = site.result.element
+    width = element.bits or element.dtype.bits
+    whole = DType(f"u{element.dtype.bits}")
+    by = build.cast(y, whole)
+    beyond = build.compare(by, "ge", width)
+    if site.name == "shift_right_arithmetic":
+        amount = build.select(beyond, width - 1, by)
+        return build.apply1("shr", x, build.cast(amount, x.type.dtype))
+    pattern = build.cast(x, whole)
+    if element.bits:
+        pattern = build.apply1("and", pattern, (1 << width) - 1)
+    moved = build.apply1("shl" if site.name == "shift_left" else "shr", pattern, build.select(beyond, 0, by))
+    return stored(build.cast(build.select(beyond, 0, moved), element.dtype), element)
+
+
+@operation("compare")
+def compare(site: Site) -> Built:
+    site.takes(2)
+    x, y = site.tensors()
+    site.importer.agree([x.shape, y.shape])
+    direction = site.word("comparison_direction").lower()
+    if x.element.complex:
+        return complexes.compare(direction, x, y) or site.fail("complex numbers have no order")
+    a, b = same(site, x, y)
+    if site.word("compare_type", "") == "TOTALORDER" and a.type.dtype.is_float:
+        a, b = total_order(a), total_order(b)
+    if a.type.dtype is DType.BOOL and direction not in ("eq", "ne"):
+        a, b = build.cast(a, DType.U8), build.cast(b, DType.U8)
+    return build.compare(a, direction, b)
+
+
+def total_order(x: Node) -> Node:
+    """An integer for each float, in IEEE 754's total order: -NaN, -inf, …, -0, +0, …, inf, NaN."""
+    bits = x.type.dtype.bits
+    pattern = Node.of(convert.Bitcast(DType(f"i{bits}")), x)
+    turned = build.apply1("xor", pattern, (1 << (bits - 1)) - 1)
+    return build.select(build.compare(pattern, "lt", 0), turned, pattern)
+
+
+@operation("select")
+def select(site: Site) -> Built:
+    site.takes(3)
+    condition, x, y = site.real(0).node, site.tensor(1), site.tensor(2)
+    if condition.type.dtype is not DType.BOOL or x.element != y.element:
+        site.fail("takes an i1 and two tensors of one type")
+    site.importer.agree([x.shape, y.shape, *([condition.shape] if condition.shape else [])])
+    if x.shape != y.shape or condition.shape not in ((), x.shape):
+        site.fail(f"needs equal shapes, got {condition.type}, {x.parts[0].type} and {y.parts[0].type}")
+    return x.each([build.select(condition, a, b) for a, b in zip(x.parts, y.parts, strict=True)])
+
+
+@operation("clamp")
+def clamp(site: Site) -> Built:
+    """min(max(x, low), high); the bounds may be scalars."""
+    site.takes(3)
+    low, x, high = (site.number(n) for n in range(3))
+    for bound in (low, high):
+        if bound.type.dtype is not x.type.dtype or bound.shape not in ((), x.shape):
+            site.fail(f"bound {bound.type} does not fit {x.type}")
+    return stored(build.minimum(build.maximum(x, low), high), site.result.element)
+
+
+@operation("is_finite")
+def is_finite(site: Site) -> Built:
+    return build.apply1("isfinite", site.number(0))
+
+
+@operation("reduce_precision")
+def reduce_precision(site: Site) -> Built:
+    given = {"exponent_bits": site.integer("exponent_bits"), "mantissa_bits": site.integer("mantissa_bits")}
+    return stored(build.apply1("reduce_precision", site.number(0), **given), site.result.element)
+
+
+# ---- complex numbers and their parts -----------------------------------------------------------------
+
+
+@operation("complex")
+def complex_(site: Site) -> Built:
+    site.takes(2)
+    return Tensor(site.result.element, same(site, site.real(0), site.real(1)))
+
+
+@operation("real", "imag")
+def part(site: Site) -> Built:
+    """Of a real number: itself, and 0."""
+    x = site.tensor(0)
+    if not x.element.complex:
+        return x if site.name == "real" else build.like(0.0, x.node)
+    return x.parts[site.name == "imag"]
+
+
+# ---- conversions ---------------------------------------------------------------------------------------
+
+
+@operation("convert")
+def converted(site: Site) -> Built:
+    return convert_to(site.tensor(0), site.result.element)
+
+
+def convert_to(x: Tensor, element: Element) -> Tensor:
+    """By value. A complex number loses its imaginary part when it becomes real."""
+    if element.complex:
+        real = build.cast(numbers(x) if not x.element.complex else x.parts[0], element.dtype)
+        imaginary = build.cast(x.parts[1], element.dtype) if x.element.complex else build.like(0, real)
+        return Tensor(element, (real, imaginary))
+    node = x.parts[0] if x.element.complex else numbers(x)
+    if element.format or element.quantization:
+        if node.type.dtype is not DType.F64:
+            node = build.cast(node, DType.F32)
+        return stored(node, element)
+    if element.bits and node.type.dtype.is_float:
+        least = -(1 << (element.bits - 1)) if element.dtype.is_signed else 0
+        node = build.minimum(build.maximum(node, float(least)), float(least + (1 << element.bits) - 1))
+    return stored(build.cast(node, element.dtype), element)
+
+
+@operation("uniform_quantize", "uniform_dequantize")
+def quantize(site: Site) -> Built:
+    """Numbers to integers, integers of one scale to those of another, and integers to numbers."""
+    return stored(build.cast(numbers(site.real(0)), expressed(site.result.element)), site.result.element)
+
+
+def expressed(element: Element) -> DType:
+    return element.quantization.expressed.dtype if element.quantization else element.dtype
+
+
+@operation("bitcast_convert")
+def bitcast(site: Site) -> Built:
+    x, element = site.tensor(0), site.result.element
+    if x.element.complex or element.complex:
+        return _complex_bits(site, x, element)
+    if x.element.bits or element.bits:
+        return _narrow_bits(site, x, element)
+    if DType.BOOL in (x.element.dtype, element.dtype):
+        if x.element.dtype is element.dtype:
+            return x
+        site.fail("takes no i1")
+    return Node.of(convert.Bitcast(element.dtype), x.node)
+
+
+def _complex_bits(site: Site, x: Tensor, element: Element) -> Built:
+    """The bits of a complex number are those of its two parts, along a last axis."""
+    if x.element.complex and element.complex:
+        return x.each(x.parts) if x.element == element else site.fail("cannot change the width of complex numbers")
+    if x.element.complex:
+        pair = build.concat([build.reshape(p, (*p.shape, 1)) for p in x.parts], x.parts[0].type.rank)
+        same_width = element.dtype.bits == x.element.dtype.bits
+        return Node.of(convert.Bitcast(element.dtype), pair) if same_width else site.fail("the widths do not fit")
+    parts = Node.of(convert.Bitcast(element.dtype), x.node)
+    last = parts.type.rank - 1
+    if last < 0 or parts.shape[last] != 2:
+        site.fail("needs a last axis of 2, the parts")
+    return Tensor(element, tuple(build.reshape(build.cut(parts, last, n, n + 1), parts.shape[:-1]) for n in (0, 1)))
+
+
+def _narrow_bits(site: Site, x: Tensor, element: Element) -> Built:
+    """Between integers of 2 or 4 bits and wider ones: the first of a last axis holds the lowest bits."""
+    old, new = x.element.bits or x.element.dtype.bits, element.bits or element.dtype.bits
+    raw = x.node if not x.element.bits else build.apply1("and", build.cast(x.node, DType.U8), (1 << old) - 1)
+    if not x.element.bits:
+        raw = Node.of(convert.Bitcast(DType(f"u{old}")), raw)
+    if old == new:
+        return stored(build.cast(raw, element.dtype), element)
+    if new < old:
+        count = old // new
+        shifts = build.constant([n * new for n in range(count)], raw.type.dtype)
+        shape = (*raw.shape, count)
+        parts = build.apply1("shr", build.spread(raw, shape, range(raw.type.rank)), build.spread(shifts, shape, (len(shape) - 1,)))
+        return stored(build.cast(parts, element.dtype), element)
+    count, last = new // old, raw.type.rank - 1
+    if last < 0 or raw.shape[last] != count:
+        site.fail(f"needs a last axis of {count}")
+    whole = DType(f"u{max(8, new)}")
+    each = [build.cast(build.reshape(build.cut(raw, last, n, n + 1), raw.shape[:-1]), whole) for n in range(count)]
+    found = each[0]
+    for number, part in enumerate(each[1:], 1):
+        found = build.apply1("or", found, build.apply1("shl", part, number * old))
+    return stored(Node.of(convert.Bitcast(element.dtype), found) if not element.bits else build.cast(found, element.dtype), element)
+
+

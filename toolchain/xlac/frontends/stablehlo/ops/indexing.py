@@ -1,0 +1,119 @@
+"""Gather, scatter and slices at places that are data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xlac.frontends.stablehlo.regions import monoid, replaced
+from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.values import Tensor, nodes_of, numbers, rebuilt, stored
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.index import DynSlice, DynUpdate, Gather, Scatter
+from xlac_sdk.dtypes import DType
+
+
+def starts_of(site: Site, first: int, stop: int | None = None) -> list[Node]:
+    """Scalar integers, one an axis."""
+    return [x.node for x in site.tensors(first, stop) if not x.element.complex]
+
+
+@operation("dynamic_slice")
+def dynamic_slice(site: Site) -> Built:
+    x, sizes = site.tensor(0), site.integers("slice_sizes")
+    starts = starts_of(site, 1)
+    return x.each([Node.of(DynSlice(sizes), part, *starts) for part in x.parts])
+
+
+@operation("dynamic_update_slice")
+def dynamic_update_slice(site: Site) -> Built:
+    x, update = site.tensor(0), site.tensor(1)
+    if x.element != update.element:
+        site.fail(f"the update is of {update.element.text}, the operand of {x.element.text}")
+    starts = starts_of(site, 2)
+    return x.each([Node.of(DynUpdate(), part, new, *starts) for part, new in zip(x.parts, update.parts, strict=True)])
+
+
+def listed(site: Site, fields: dict[str, Any], name: str) -> tuple[int, ...]:
+    found = fields.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(n, int) for n in found):
+        site.fail(f"field '{name}' is a list of integers")
+    return tuple(found)
+
+
+def number(site: Site, fields: dict[str, Any], name: str) -> int:
+    found = fields.get(name, 0)
+    if not isinstance(found, int):
+        site.fail(f"field '{name}' is an integer")
+    return found
+
+
+@operation("gather")
+def gather(site: Site) -> Built:
+    return gathered(site, site.integers("slice_sizes"))
+
+
+def gathered(site: Site, sizes: Sequence[Dim]) -> Tensor:
+    x, indices = site.tensor(0), site.real(1).node
+    fields = site.fields("dimension_numbers")
+    op = Gather(
+        offset_dims=listed(site, fields, "offset_dims"), collapsed_slice_dims=listed(site, fields, "collapsed_slice_dims"),
+        operand_batching_dims=listed(site, fields, "operand_batching_dims"),
+        start_indices_batching_dims=listed(site, fields, "start_indices_batching_dims"),
+        start_index_map=listed(site, fields, "start_index_map"), index_vector_dim=number(site, fields, "index_vector_dim"),
+        slice_sizes=tuple(sizes),
+    )  # fmt: skip
+    return x.each([Node.of(op, part, indices) for part in x.parts])
+
+
+@operation("scatter")
+def scatter(site: Site) -> Built:
+    count = (len(site.operands) - 1) // 2
+    if len(site.operands) != 2 * count + 1 or not count:
+        site.fail("takes tensors, indices and as many updates")
+    xs, indices, updates = site.tensors(0, count), site.real(count).node, site.tensors(count + 1)
+    fields = site.fields("scatter_dimension_numbers")
+    axes = {
+        "update_window_dims": listed(site, fields, "update_window_dims"), "inserted_window_dims": listed(site, fields, "inserted_window_dims"),
+        "input_batching_dims": listed(site, fields, "input_batching_dims"),
+        "scatter_indices_batching_dims": listed(site, fields, "scatter_indices_batching_dims"),
+        "scatter_dims_to_operand_dims": listed(site, fields, "scatter_dims_to_operand_dims"),
+        "index_vector_dim": number(site, fields, "index_vector_dim"), "unique": site.flag("unique_indices"),
+    }  # fmt: skip
+    return scattered(site, 0, xs, indices, updates, axes)
+
+
+def scattered(
+    site: Site, region: int, xs: Sequence[Tensor], indices: Node, updates: Sequence[Tensor], axes: dict[str, Any]
+) -> list[Tensor]:
+    """Scatter with a region: by a known combination part by part, or with its body on all parts together."""
+    body = site.closed(region)
+    if replaced(body) and all(x.element == u.element for x, u in zip(xs, updates, strict=True)):
+        op = Scatter(combine="assign", **axes)
+        return [x.each([Node.of(op, p, indices, u) for p, u in zip(x.parts, update.parts, strict=True)]) for x, update in zip(xs, updates, strict=True)]
+    combine = monoid(body)
+    (first, *more), update = xs, updates[0]
+    if combine in ("add", "mul", "max", "min") and not more and not first.element.complex and first.element.dtype is not DType.BOOL:
+        found = Node.of(Scatter(combine=combine, **axes), numbers(first), indices, numbers(update))
+        return [stored(found, first.element)]
+    node = Node.of(Scatter(combine="body", body=body, **axes), *nodes_of(xs), indices, *nodes_of(updates))
+    results = list(build.results(node))
+    return [rebuilt(x, results) for x in xs]  # type: ignore[misc]  # a tensor is rebuilt as one
+
+
+@operation("torch_index_select")
+def torch_index_select(site: Site) -> Built:
+    """Slices of x along an axis, at indices whose leading axes may go with those of x."""
+    x, indices = site.tensor(0), site.real(1).node
+    axis, batch = site.axis("dim", len(x.shape)), site.integer("batch_dims", 0)
+    rank, count = len(x.shape), indices.type.rank
+    kept = rank - 1
+    op = Gather(
+        offset_dims=tuple(a if a < axis else a + count - batch for a in range(batch, kept)) if batch else (*range(axis), *range(axis + count, kept + count)),
+        collapsed_slice_dims=(axis,), operand_batching_dims=tuple(range(batch)), start_indices_batching_dims=tuple(range(batch)),
+        start_index_map=(axis,), index_vector_dim=count, slice_sizes=tuple(1 if a == axis or a < batch else size for a, size in enumerate(x.shape)),
+    )  # fmt: skip
+    return x.each([Node.of(op, part, indices) for part in x.parts])

@@ -1,0 +1,77 @@
+"""Random bits and numbers."""
+
+from __future__ import annotations
+
+import math
+
+from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.values import stored
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops import build, convert
+from xlac.ops.leaf import RngBits
+from xlac_sdk.dtypes import DType
+
+ALGORITHMS = {"THREE_FRY": "threefry", "PHILOX": "philox", "DEFAULT": "philox"}
+"""Ours for each of theirs. What DEFAULT means is left to implementations; XLA's CPU client takes Philox."""
+WORDS = {"threefry": 2, "philox": 3}
+
+
+@operation("rng_bit_generator")
+def rng_bit_generator(site: Site) -> Built:
+    """A Philox state of two words has an upper half of its counter that starts at 0 and is dropped."""
+    algorithm = ALGORITHMS.get(site.word("rng_algorithm"))
+    if algorithm is None:
+        site.fail(f"there is no algorithm {site.word('rng_algorithm')!r}")
+    state = site.real(0).node
+    _, bits = site.results(2)
+    given = state.shape[0] if state.type.rank == 1 else 0
+    if state.type.dtype is not DType.U64 or given not in (2, WORDS[algorithm]):
+        site.fail(f"the state of {algorithm} is u64[{WORDS[algorithm]}], got {state.type}")
+    if given != WORDS[algorithm]:
+        state = build.pad(state, 0, [0], [WORDS[algorithm] - 2])
+    element = bits.element
+    if None in bits.shape or element.complex or element.dtype is DType.BOOL:
+        site.fail("gives bits of a known shape, in integers or floats")
+    shape = tuple(n or 0 for n in bits.shape)
+    whole = DType(f"u{element.dtype.bits}")
+    new, found = build.results(Node.of(RngBits(algorithm, shape, whole), state))
+    found = found if element.dtype is whole else Node.of(convert.Bitcast(element.dtype), found)
+    return [build.cut(new, 0, 0, given), stored(found, element).node]
+
+
+@operation("rng")
+def rng(site: Site) -> Built:
+    """Uniform numbers between two, or normal ones of a mean and a deviation, from a generator that starts alike in every call.
+
+    The specification leaves the generator to implementations.
+    """
+    site.takes(3)
+    a, b = site.number(0), site.number(1)
+    shape, element = site.sizes, site.result.element
+    seed = site.op.at % (1 << 32)
+    count = math.prod(shape)
+    if site.word("rng_distribution") == "NORMAL":
+        radius = build.sqrt(build.mul(build.log(build.sub(1.0, _unit(seed, count))), -2.0))
+        drawn = build.mul(radius, build.apply1("cos", build.mul(_unit(seed + (1 << 32), count), 2 * math.pi)))
+        dtype = a.type.dtype
+        return stored(build.add(build.mul(build.cast(build.reshape(drawn, shape), dtype), b), a), element)
+    unit = build.reshape(_unit(seed, count), shape)
+    if a.type.dtype.is_float:
+        wide = build.cast(unit, a.type.dtype)
+        found = build.add(a, build.mul(wide, build.sub(b, a)))
+        return stored(build.select(build.compare(found, "lt", b), found, a), element)
+    if a.type.dtype is DType.BOOL:
+        return build.compare(unit, "lt", 0.5)
+    span = build.cast(build.sub(b, a), DType.F64)
+    steps = build.cast(build.apply1("floor", build.mul(build.cast(unit, DType.F64), span)), a.type.dtype)
+    return stored(build.add(a, steps), element)
+
+
+def _unit(seed: int, count: int) -> Node:
+    """Numbers of f32 from 0 up to 1, 24 bits each."""
+    state = build.constant([seed, 0], DType.U64)
+    assert state.type == Type(DType.U64, (2,))
+    _, bits = build.results(Node.of(RngBits("threefry", (count,), DType.U32), state))
+    return build.mul(build.cast(build.apply1("shr", bits, 8), DType.F32), 2.0**-24)

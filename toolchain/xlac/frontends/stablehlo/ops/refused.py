@@ -1,0 +1,16 @@
+"""Operations that are known and cannot be run: they speak to other devices or to a host."""
+
+from __future__ import annotations
+
+from xlac.frontends.stablehlo.table import REFUSED
+
+_BETWEEN = "it speaks to other devices, and a program of xlac runs on one"
+_HOST = "it speaks to a host while it runs; make it an input or an output"
+_UNKNOWN = "it was removed from the dialect"
+
+REFUSED |= dict.fromkeys(
+    ("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "cross-replica-sum", "reduce_scatter",
+     "async_start", "async_done"), _BETWEEN,
+)  # fmt: skip
+REFUSED |= dict.fromkeys(("infeed", "outfeed", "send", "recv"), _HOST)
+REFUSED |= dict.fromkeys(("trace", "cstr_reshapable", "compute_reshape_shape"), _UNKNOWN)

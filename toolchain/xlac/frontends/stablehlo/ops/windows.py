@@ -1,0 +1,119 @@
+"""Reductions under moving windows, and the scatter that is their derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xlac.frontends.stablehlo.ops.indexing import scattered
+from xlac.frontends.stablehlo.ops.reductions import combination, halves, joined, regrouped
+from xlac.frontends.stablehlo.regions import is_identity, lifted
+from xlac.frontends.stablehlo.site import Built, Site
+from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.values import Tensor, nodes_of, numbers, stored
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.reduction import Cumulative, Window
+from xlac_sdk.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A window over every axis."""
+
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    base_dilation: tuple[int, ...]
+    window_dilation: tuple[int, ...]
+
+    def fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def running(self, shape: Sequence[object]) -> tuple[int, bool] | None:
+        """The axis along which the window holds all up to each element, and whether it runs from the end."""
+        wide = [axis for axis, size in enumerate(self.window) if size != 1]
+        plain = all(set(given) <= {1} for given in (self.strides, self.base_dilation, self.window_dilation))
+        if len(wide) != 1 or not plain:
+            return None
+        (axis,) = wide
+        size = self.window[axis]
+        others = any(self.low[a] or self.high[a] for a in range(len(shape)) if a != axis)
+        if shape[axis] != size or others or {self.low[axis], self.high[axis]} != {0, size - 1}:
+            return None
+        return axis, self.high[axis] == size - 1
+
+
+def geometry(site: Site, rank: int) -> Geometry:
+    ones = (1,) * rank
+    low, high = site.pairs("padding", rank)
+    found = Geometry(
+        site.integers("window_dimensions"), site.integers("window_strides", ones), low, high,
+        site.integers("base_dilations", ones), site.integers("window_dilations", ones),
+    )  # fmt: skip
+    if any(len(given) != rank for given in found.fields().values()):
+        site.fail(f"its window does not fit rank {rank}")
+    return found
+
+
+@operation("reduce_window")
+def reduce_window(site: Site) -> Built:
+    xs, inits = halves(site)
+    window = geometry(site, len(xs[0].shape))
+    body = site.closed(0)
+    combine = combination(body, xs[0])
+    if combine and len(xs) == 1 and all(is_identity(i, combine) for i in inits[0].parts if not xs[0].element.format):
+        x = xs[0]
+        if x.element.complex:
+            return x.each([moving(part, combine, window) for part in x.parts])
+        return stored(joined(moving(numbers(x), combine, window), numbers(inits[0]), combine), x.element)
+    node = Node.of(Window("body", body, **window.fields()), *nodes_of(xs), *nodes_of(inits))
+    return regrouped(xs, build.results(node))
+
+
+def moving(x: Node, combine: str, window: Geometry) -> Node:
+    """A named combination under a window; one that holds all before each element is a running combination."""
+    found = window.running(x.shape)
+    if found is not None:
+        axis, reverse = found
+        return Node.of(Cumulative(axis, combine, reverse), x)
+    return Node.of(Window(combine, **window.fields()), x)
+
+
+@operation("select_and_scatter")
+def select_and_scatter(site: Site) -> Built:
+    """Every window chooses one element by the first region; its source value is scattered there by the second."""
+    site.takes(3)
+    x, source, init = site.tensors()
+    window = geometry(site, len(x.shape))
+    shape = x.shape
+    if not all(isinstance(n, int) for n in shape) or x.element.complex:
+        site.fail("needs an operand of known size that is not complex")
+    count = prod(n for n in shape if isinstance(n, int))
+    places = build.reshape(build.iota((count,), 0, DType.I32), shape)
+    chosen = _chosen(site, x, places, window)
+    indices = build.reshape(chosen, (*chosen.shape, 1))
+    base = init.each([build.spread(part, (count,), ()) for part in init.parts])
+    axes = {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": chosen.type.rank}
+    (found,) = scattered(site, 1, [base], indices, [source], axes)
+    return found.each([build.reshape(part, shape) for part in found.parts])
+
+
+def _chosen(site: Site, x: Tensor, places: Node, window: Geometry) -> Node:
+    """The flat position of the element that each window chooses, -1 where it sees padding only."""
+    select = site.closed(0)
+    value, place = x.node.type.with_shape(()), Type(DType.I32)
+
+    def later(v: Node, i: Node, w: Node, j: Node) -> list[Node]:
+        (keeps,) = lifted(select, [v, w])
+        keeps = build.apply1("and", build.compare(i, "ge", 0), build.apply1("or", keeps, build.compare(j, "lt", 0)))
+        return [build.select(keeps, v, w), build.select(keeps, i, j)]
+
+    body = build.graph("choose", [value, place, value, place], later)
+    nothing = build.constant(0, x.node.type.dtype), build.constant(-1, DType.I32)
+    node = Node.of(Window("body", body, **window.fields()), x.node, places, *nothing)
+    return build.pick(node, 1)

@@ -1,0 +1,91 @@
+"""What regions on scalars compute: known combinations, orders, and regions applied to whole tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Op
+from xlac.ops import build, scalar, view
+from xlac.ops.leaf import Const, Iota, Param
+from xlac.ops.minifloat import DecodeFloat, EncodeFloat
+from xlac.ops.numeric import COMBINE, identity
+
+COMMUTATIVE: dict[type[Op], str] = {
+    scalar.Add: "add", scalar.Mul: "mul", scalar.Max: "max", scalar.Min: "min", scalar.And: "and", scalar.Or: "or", scalar.Xor: "xor",
+}  # fmt: skip
+
+
+def through(node: Node) -> Node:
+    """A node behind the coding of a minifloat."""
+    return node.inputs[0] if isinstance(node.op, EncodeFloat | DecodeFloat) else node
+
+
+def monoid(body: Graph) -> str:
+    """The name of the combination that a body of (x, y) is, or of (x0, …, y0, …) part by part; nothing for others.
+
+    Of minifloats it is the combination of the numbers.
+    """
+    half = len(body.inputs) // 2
+    outputs = list(body.outputs.values())
+    if len(outputs) != half or len(body.inputs) != 2 * half:
+        return ""
+    names = set()
+    for number, output in enumerate(outputs):
+        found = through(output)
+        pair = {body.inputs[number], body.inputs[half + number]}
+        if {through(i) for i in found.inputs} != pair or len(found.inputs) != 2:
+            return ""
+        names.add(COMMUTATIVE.get(type(found.op), ""))
+    (name,) = names if len(names) == 1 else ("",)
+    return name if name == "add" or half == 1 else ""
+
+
+def replaced(body: Graph) -> bool:
+    """Whether a body of (x0, …, y0, …) gives (y0, …)."""
+    half = len(body.inputs) // 2
+    return tuple(body.outputs.values()) == body.inputs[half:]
+
+
+def is_identity(node: Node, combine: str) -> bool:
+    """Whether a scalar is a constant that the combination does nothing with."""
+    op = node.op
+    if not isinstance(op, Const) or op.uniform is None:
+        return False
+    dtype = node.type.dtype
+    wanted = np.asarray(identity(combine, dtype), dtype.compute.numpy)
+    found = np.asarray(op.uniform, dtype.compute.numpy)
+    return bool(found == wanted) and combine in COMBINE  # -0 for +0: it joins a sum of at least one element
+
+
+def direction(body: Graph) -> tuple[bool, int] | None:
+    """Whether a comparator of sorting is plain descending order, or ascending, of its first keys: (descending, keys)."""
+    (output,) = body.outputs.values()
+    if not isinstance(output.op, scalar.Compare) or output.op.direction not in ("lt", "gt"):
+        return None
+    first, second = body.inputs[:2]
+    if output.inputs == (first, second) and first.type.dtype.is_integer:
+        return output.op.direction == "gt", 1
+    return None
+
+
+def lifted(body: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """A body on scalars applied to every element of tensors of one shape. Raises ValueError where it is not scalar."""
+    shape = nodes[0].shape
+    new: dict[Node, Node] = dict(zip(body.inputs, nodes, strict=True))
+    for node in body.nodes():
+        if node in new:
+            continue
+        if isinstance(node.op, Const):
+            new[node] = node
+            continue
+        if any(t.shape for t in node.results) or isinstance(node.op, Param | Iota):
+            raise ValueError(f"{node.op.mnemonic} of {node.types}")
+        inputs = [build.spread(new[i], shape, ()) if new[i].shape != shape else new[i] for i in node.inputs]
+        if isinstance(node.op, view.Reshape | view.Broadcast):
+            new[node] = inputs[0]
+        else:
+            new[node] = Node.of(node.op, *inputs)
+    return [build.spread(new[o], shape, ()) if new[o].shape != shape else new[o] for o in body.outputs.values()]

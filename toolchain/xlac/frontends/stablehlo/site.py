@@ -1,0 +1,184 @@
+"""An operation as its builder sees it: operands, attributes, regions and result types, each checked when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from xlac.frontends.stablehlo.syntax import Operation, Raw, Symbol, TensorType
+from xlac.frontends.stablehlo.values import Tensor, Value, numbers
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+
+if TYPE_CHECKING:
+    from xlac.frontends.stablehlo.importer import Importer, Scope
+
+Built = Value | Sequence[Value] | Node | Sequence[Node]
+Builder = Callable[["Site"], Built]
+
+
+class Site:
+    """One operation at its place in the program."""
+
+    def __init__(self, importer: Importer, scope: Scope, op: Operation) -> None:
+        self.importer, self.scope, self.op = importer, scope, op
+        self.operands = [scope.find(name, op) for name in op.operands]
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    def fail(self, message: str, hint: str = "", code: str = "XL7203") -> NoReturn:
+        self.importer.source.fail(code, f"{self.name}: {message}", self.op.at, self.op.width, hint)
+
+    # ---- operands and results ----------------------------------------------------------------------
+
+    def tensor(self, number: int) -> Tensor:
+        if number >= len(self.operands):
+            self.fail(f"there is no operand {number}")
+        found = self.operands[number]
+        if not isinstance(found, Tensor):
+            self.fail(f"operand {number} is no tensor")
+        return found
+
+    def tensors(self, start: int = 0, stop: int | None = None) -> list[Tensor]:
+        """Operands, all of which are tensors."""
+        return [self.tensor(n) for n in range(*slice(start, stop).indices(len(self.operands)))]
+
+    def number(self, number: int) -> Node:
+        """An operand as numbers that xlac has. Complex ones are refused."""
+        return numbers(self.real(number))
+
+    def real(self, number: int) -> Tensor:
+        found = self.tensor(number)
+        if found.element.complex:
+            self.fail(f"operand {number} is complex, which is not defined here")
+        return found
+
+    def takes(self, count: int) -> None:
+        """As many operands, or an error."""
+        if len(self.operands) != count:
+            self.fail(f"takes {count} operands, not {len(self.operands)}")
+
+    @property
+    def result(self) -> TensorType:
+        """The type of the only result."""
+        return self.results(1)[0]
+
+    def results(self, count: int | None = None) -> list[TensorType]:
+        types = self.op.types
+        if count is not None and len(types) != count:
+            self.fail(f"gives {count} results, not {len(types)}")
+        for type in types:
+            if not isinstance(type, TensorType):
+                self.fail("gives tensors")
+        return [type for type in types if isinstance(type, TensorType)]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape of the only result, which the text must say."""
+        found = self.result.shape
+        if None in found:
+            self.fail("needs a result of known shape", code="XL7212")
+        return tuple(n or 0 for n in found)
+
+    # ---- attributes ----------------------------------------------------------------------------------
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.op.attributes.get(name, default)
+
+    def _needed(self, name: str) -> Any:
+        found = self.get(name)
+        if found is None:
+            self.fail(f"attribute '{name}' is missing")
+        return found
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        found = self._needed(name) if default is None else self.get(name, default)
+        if isinstance(found, np.ndarray) and found.size == 1:
+            found = found.reshape(()).item()
+        if isinstance(found, bool) or not isinstance(found, int):
+            self.fail(f"attribute '{name}' is an integer")
+        return found
+
+    def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """A list of integers, or a constant of rank 1."""
+        found = self._needed(name) if default is None else self.get(name, default)
+        if isinstance(found, np.ndarray):
+            found = found.reshape(-1).tolist()
+        if not isinstance(found, list | tuple) or not all(isinstance(n, int) for n in found):
+            self.fail(f"attribute '{name}' is a list of integers")
+        return tuple(int(n) for n in found)
+
+    def pairs(self, name: str, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Two integers an axis, such as padding: the first of each, and the second. Absent, they are 0."""
+        found = self.get(name)
+        table = np.zeros((rank, 2), np.int64) if found is None else np.asarray(found)
+        if table.size == 0 and rank == 0:
+            return (), ()
+        if table.shape != (rank, 2) or table.dtype.kind not in "iu":
+            self.fail(f"attribute '{name}' has two integers for each of {rank} axes")
+        return tuple(map(int, table[:, 0])), tuple(map(int, table[:, 1]))
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        found = self.get(name, default)
+        if not isinstance(found, bool):
+            self.fail(f"attribute '{name}' is true or false")
+        return found
+
+    def word(self, name: str, default: str | None = None) -> str:
+        found = self._needed(name) if default is None else self.get(name, default)
+        if isinstance(found, Symbol):
+            return found.name
+        if not isinstance(found, str):
+            self.fail(f"attribute '{name}' is a word")
+        return found
+
+    def fields(self, name: str) -> dict[str, Any]:
+        """An attribute that is a struct: `#stablehlo.gather<offset_dims = [0]>`."""
+        found = self._needed(name)
+        if isinstance(found, Raw) and not found.text.strip():
+            return {}
+        if not isinstance(found, dict):
+            self.fail(f"attribute '{name}' is a list of fields")
+        return found
+
+    def array(self, name: str) -> Array:
+        found = self._needed(name)
+        if not isinstance(found, np.ndarray):
+            self.fail(f"attribute '{name}' is a constant")
+        return found
+
+    def axes(self, name: str, rank: int, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """Distinct axes of a tensor of a rank."""
+        found = self.integers(name, default)
+        if len(set(found)) != len(found) or not all(0 <= a < rank for a in found):
+            self.fail(f"attribute '{name}' {list(found)} does not name axes of rank {rank}")
+        return found
+
+    def axis(self, name: str, rank: int) -> int:
+        found = self.integer(name)
+        if not 0 <= found < rank:
+            self.fail(f"attribute '{name}' {found} is no axis of rank {rank}")
+        return found
+
+    # ---- regions -------------------------------------------------------------------------------------
+
+    def closed(self, number: int, types: Sequence[Type] | None = None) -> Graph:
+        """A region as a graph of its arguments alone. It may use constants of outside, nothing else."""
+        graph, captured = self.capturing(number, types)
+        if captured:
+            self.fail("its region uses values from outside", "compute them inside, or use a loop")
+        return graph
+
+    def capturing(self, number: int, types: Sequence[Type] | None = None) -> tuple[Graph, list[Value]]:
+        """A region as a graph, whose inputs after the arguments are what it uses of outside: the values given too.
+
+        `types` are those of the arguments' nodes where the text does not say the sizes.
+        """
+        if number >= len(self.op.regions):
+            self.fail(f"region {number} is missing")
+        return self.importer.region(self, self.op.regions[number], types)

@@ -1,0 +1,135 @@
+"""What the parser gives: types, operations, regions and functions, before anything of it means something.
+
+Both ways to write an operation, the pretty form and the generic one, give the same `Operation`, with the attribute
+names of the generic form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xlac_sdk.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """How integers stand for numbers: (q - zero point) * scale, per tensor or along `axis`."""
+
+    expressed: Element
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int | None
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element type: its text, and what it is stored as. A complex number is two of `dtype`.
+
+    `format` names a minifloat, stored as its code; `bits` is the width of an integer narrower than its storage.
+    """
+
+    text: str
+    dtype: DType
+    complex: bool = False
+    format: str = ""
+    bits: int = 0
+    quantization: Quantization | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is an element type of xlac's own."""
+        return not (self.complex or self.format or self.bits or self.quantization)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """`shape` has None where a size is not known; `bounds` may say how large it can be."""
+
+    element: Element
+    shape: tuple[int | None, ...] = ()
+    bounds: tuple[int | None, ...] = ()
+
+    def __str__(self) -> str:
+        sizes = "".join(f"{'?' if n is None else n}x" for n in self.shape)
+        return f"tensor<{sizes}{self.element.text}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenType:
+    """Orders effects; it has no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    items: tuple[ValueType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionType:
+    takes: tuple[ValueType, ...]
+    gives: tuple[ValueType, ...]
+
+
+ValueType = TensorType | TokenType | TupleType | FunctionType
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """`@name`, of a function."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """An attribute of a dialect whose inside is not read: `#stablehlo.conv<...>`."""
+
+    name: str
+    text: str
+
+
+@dataclass(slots=True)
+class Operation:
+    """`operands` and `results` are names, `%3#1` for the second result of `%3`; `at` is its place in the text."""
+
+    name: str
+    operands: list[str]
+    results: list[str]
+    attributes: Mapping[str, Any]
+    regions: list[Region]
+    types: tuple[ValueType, ...]
+    at: int
+    width: int = 1
+
+
+@dataclass(slots=True)
+class Region:
+    """A region of one block: the names and types of what it is given, and its operations; the last one returns."""
+
+    arguments: list[tuple[str, ValueType]]
+    operations: list[Operation]
+    at: int
+
+
+@dataclass(slots=True)
+class Function:
+    """A function of the module; `attributes` are those of each argument."""
+
+    name: str
+    arguments: list[tuple[str, ValueType]]
+    attributes: list[Mapping[str, Any]]
+    gives: tuple[ValueType, ...]
+    body: Region
+    at: int
+    private: bool = False
+
+
+@dataclass(slots=True)
+class Module:
+    name: str
+    functions: dict[str, Function]
+    attributes: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,153 @@
+"""Values of the program while it is imported, and how element types that xlac lacks are held.
+
+A complex tensor is two nodes, real and imaginary. A minifloat is its code in u8; an integer of 2 or 4 bits is held
+in 8, always in range. A quantised tensor is its integers. Arithmetic asks for `numbers` and gives back `stored`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xlac.frontends.stablehlo.syntax import Element, TensorType, TokenType, TupleType, ValueType
+from xlac.ir.dims import Shape
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    element: Element
+    parts: tuple[Node, ...]
+
+    @property
+    def node(self) -> Node:
+        """The only node of a tensor that is not complex."""
+        (node,) = self.parts
+        return node
+
+    @property
+    def shape(self) -> Shape:
+        return self.parts[0].shape
+
+    def each(self, parts: Sequence[Node]) -> Tensor:
+        """The same element type with other parts."""
+        return Tensor(self.element, tuple(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Orders effects. There are none here, so it holds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A tuple of values."""
+
+    items: tuple[Value, ...]
+
+
+Value = Tensor | Token | Several
+
+
+def nodes_of(values: Sequence[Value]) -> tuple[Node, ...]:
+    """All nodes of values, in order: what crosses into a body or out of it."""
+    found: list[Node] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found += value.parts
+        elif isinstance(value, Several):
+            found += nodes_of(value.items)
+    return tuple(found)
+
+
+def rebuilt(like: Value, nodes: list[Node]) -> Value:
+    """A value of the kind of another from its nodes, which are taken from the list."""
+    if isinstance(like, Tensor):
+        return like.each([nodes.pop(0) for _ in like.parts])
+    return Several(tuple(rebuilt(item, nodes) for item in like.items)) if isinstance(like, Several) else like
+
+
+def shaped(type: ValueType, shape: Shape) -> tuple[Type, ...]:
+    """The types of the nodes of a tensor of a type and shape."""
+    assert isinstance(type, TensorType)
+    return (Type(type.element.dtype, shape),) * (2 if type.element.complex else 1)
+
+
+def leaves(type: ValueType) -> tuple[TensorType | TokenType, ...]:
+    """The tensors and tokens in a type."""
+    if isinstance(type, TupleType):
+        return tuple(leaf for item in type.items for leaf in leaves(item))
+    assert isinstance(type, TensorType | TokenType)
+    return (type,)
+
+
+# ---- numbers and how they are stored ---------------------------------------------------------------
+
+
+def numbers(x: Tensor) -> Node:
+    """A tensor that is not complex, as numbers: minifloats in f32, quantised integers in the type they stand for."""
+    element = x.element
+    if element.format:
+        return build.apply1("decode_float", x.node, format=element.format)
+    if element.quantization:
+        return dequantized(x.node, element)
+    return x.node
+
+
+def stored(x: Node, element: Element) -> Tensor:
+    """Numbers as a tensor of an element type: rounded to a minifloat, wrapped to few bits, or quantised."""
+    if element.format:
+        return Tensor(element, (build.apply1("encode_float", build.floating(x), format=element.format),))
+    if element.quantization:
+        return Tensor(element, (quantized(x, element),))
+    return Tensor(element, (wrapped(x, element),))
+
+
+def wrapped(x: Node, element: Element) -> Node:
+    """An integer modulo a power of 2 below 2^8; every other element type as it is."""
+    if not element.bits:
+        return x
+    gone = 8 - element.bits
+    return build.apply1("shr", build.apply1("shl", x, gone), gone)
+
+
+def arithmetic(element: Element) -> DType:
+    """The type in which `numbers` of an element type are."""
+    if element.quantization:
+        return element.quantization.expressed.dtype
+    return DType.F32 if element.format else element.dtype
+
+
+# ---- quantised types (StableHLO specification, Quantized types) --------------------------------------
+
+
+def _along(values: Sequence[float], element: Element, x: Node, dtype: DType) -> Node:
+    """Scales or zero points, one or one for each position of the quantisation's axis, spread over x."""
+    known = element.quantization
+    assert known is not None
+    constant = build.constant(list(values), dtype)
+    if known.axis is None:
+        return build.spread(build.reshape(constant, ()), x.shape, ())
+    return build.along(constant, known.axis, x.type.rank, x.shape)
+
+
+def dequantized(x: Node, element: Element) -> Node:
+    """(q - zero point) * scale in the expressed type."""
+    known = element.quantization
+    assert known is not None
+    dtype = known.expressed.dtype
+    shifted = build.sub(build.cast(x, DType.I32), _along(known.zero_points, element, x, DType.I32))
+    return build.mul(build.cast(shifted, dtype), _along(known.scales, element, x, dtype))
+
+
+def quantized(x: Node, element: Element) -> Node:
+    """clamp(round_nearest_even(x / scale) + zero point, storage minimum, storage maximum)."""
+    known = element.quantization
+    assert known is not None
+    whole = build.apply1("round", build.div(x, _along(known.scales, element, x, x.type.dtype)))
+    moved = build.add(whole, _along([float(z) for z in known.zero_points], element, x, x.type.dtype))
+    held = build.minimum(build.maximum(moved, float(known.least)), float(known.most))
+    return build.cast(held, element.dtype)
