@@ -16,7 +16,7 @@ from xlac.frontends.stablehlo.syntax import (
     ValueType,
 )
 
-DIALECTS = ("stablehlo.", "chlo.", "func.", "vhlo.")
+DIALECTS = ("stablehlo.", "chlo.", "func.", "sdy.")
 
 
 def parse(source: Source) -> Module:

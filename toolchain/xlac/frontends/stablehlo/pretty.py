@@ -221,6 +221,15 @@ def call(parser: Parser, found: Pretty) -> None:
         found.named |= parser.attributes()
 
 
+def sharding(parser: Parser, found: Pretty) -> None:
+    """`sdy.sharding_constraint %x <@mesh, [...]> : …`, of which the sharding is not read"""
+    found.operands.append(parser.take("value", "an operand"))
+    if parser.text != "<":
+        parser.unexpected("'<'")
+    parser.balanced()
+
+
 FORMS: dict[str, Callable[[Parser, Pretty], None]] = {
     "constant": constant, "chlo.constant": constant, "slice": slice_, "reduce": reduce_, "while": while_, "convolution": convolution, "call": call, "custom_call": call,
+    "sdy.sharding_constraint": sharding,
 }  # fmt: skip

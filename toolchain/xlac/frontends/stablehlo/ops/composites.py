@@ -31,3 +31,9 @@ def custom_call(site: Site) -> Built:
             f"nothing here knows the target {target[:80]!r}", "enter its meaning: xlac.frontends.stablehlo.CUSTOM_CALLS", code="XL7209",
         )  # fmt: skip
     return entry(site)
+
+
+@operation("sdy.sharding_constraint", section="Shardy")
+def sharding_constraint(site: Site) -> Built:
+    """Where a tensor lives, on several devices; here there is one."""
+    return site.operands
