@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,15 @@ class Compiled:
             _check_output(slot, out[slot.name], arrays, sizes)
         _unknown("output", out, [s.name for s in self.program.outputs])
         self._run(arrays, out)
+
+    @property
+    def at(self) -> Callable[[Sequence[int]], None] | None:
+        """Runs on memory by address: of inputs, then outputs, in the program's order, then its sizes. Nothing is checked.
+
+        For callers that know their arrays to be right, call after call; None where the backend has no such way.
+        """
+        found: Callable[[Sequence[int]], None] | None = getattr(self.executable, "at", None)
+        return found
 
     @property
     def inputs(self) -> tuple[str, ...]:

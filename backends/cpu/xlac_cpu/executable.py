@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,10 @@ class CpuExecutable:
                   for array, slot in zip(arrays, self.program.inputs, strict=True)]  # fmt: skip
         arrays += [outputs[slot.name] for slot in self.program.outputs]
         sizes = of_call(self.program, inputs)
-        words = [*map(_address, arrays), *(sizes[symbol.name] for symbol in self.program.sizes)]
+        self.at([*map(_address, arrays), *(sizes[symbol.name] for symbol in self.program.sizes)])
+
+    def at(self, words: Sequence[int]) -> None:
+        """`run` on memory by address: of inputs, then outputs, then the program's sizes. Nothing is checked."""
         table = (ctypes.c_void_p * len(words))(*words)
         if self._turn is None:
             self._call(table)

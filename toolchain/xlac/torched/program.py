@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 
 from xlac.compiled import Compiled
 from xlac.frontends.torch.tensors import TORCH, array_of
-from xlac.ir.dims import Dim, Shape, Sym, substitute
+from xlac.ir.dims import Dim, Shape, Sym, static, substitute
 from xlac.model import Model
 from xlac.programs import Programs
 from xlac.sizes import Specializing, solve
@@ -61,9 +61,9 @@ class TensorProgram:
     ) -> None:  # fmt: skip
         self.model, self.compiled = model, compiled
         self.inputs, self.results, self.seed = tuple(inputs), tuple(results), seed
-        self._programs: Programs[Callable[[list[Any]], tuple[Any, ...]]] = Programs()
+        self._programs: Programs[Prepared] = Programs()
         self._open = tuple(i for i in self.inputs if i.symbolic)
-        self._fixed = None if isinstance(compiled, Specializing) else self._call(compiled, {})
+        self._fixed = None if self._open or isinstance(compiled, Specializing) else self._prepared(compiled, {})
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         if self._fixed is not None:
@@ -71,43 +71,73 @@ class TensorProgram:
         shapes = tuple(tuple(args[i.position].shape) for i in self._open)
         return self._programs.get(shapes, lambda: self._specialized(args))(args)
 
-    def _specialized(self, args: list[Any]) -> Callable[[list[Any]], tuple[Any, ...]]:
-        assert isinstance(self.compiled, Specializing)
+    def _specialized(self, args: list[Any]) -> Prepared:
         given = {i.name: array_of(_laid(args[i.position], i.perm)) for i in self.inputs}
         if self.seed:
             given[self.seed] = array_of(seed_tensor())
         sizes = solve(self.model.inputs, {name: array.shape for name, array in given.items()})
-        return self._call(self.compiled.specialize(given), sizes)
+        open_ = self.compiled
+        return self._prepared(open_.specialize(given) if isinstance(open_, Specializing) else open_, sizes)
 
-    def _call(self, compiled: Compiled, sizes: dict[str, int]) -> Callable[[list[Any]], tuple[Any, ...]]:
-        """The call for fixed sizes."""
-        made = {}
+    def _prepared(self, compiled: Compiled, sizes: dict[str, int]) -> Prepared:
+        made: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
         for result in self.results:
-            if isinstance(result, Output) and result.name not in made:
-                shape = tuple(substitute(d, sizes) for d in result.shape)
-                made[result.name] = (shape, TORCH[result.dtype])
+            if isinstance(result, Output):
+                made[result.name] = _extents(result.shape, sizes), TORCH[result.dtype]
         results = [substitute(r, sizes) if isinstance(r, Sym) else r for r in self.results]
-        inputs, seed = self.inputs, self.seed
+        return Prepared(compiled, sizes, self.inputs, made, results, self.seed)
 
-        def call(args: list[Any]) -> tuple[Any, ...]:
-            given = {i.name: array_of(_laid(args[i.position], i.perm)) for i in inputs}
-            if seed:
-                given[seed] = array_of(seed_tensor())
-            outputs = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in made.items()}
-            compiled.run(given, {name: array_of(tensor) for name, tensor in outputs.items()})
-            return tuple(_result(r, outputs, args) for r in results)
 
-        return call
+def _extents(shape: Shape, sizes: dict[str, int]) -> tuple[int, ...]:
+    return static(tuple(substitute(d, sizes) for d in shape))
+
+
+class Prepared:
+    """A program at fixed sizes. What a call does is all here: inputs in place, outputs allocated, one call by address."""
+
+    def __init__(
+        self, compiled: Compiled, sizes: dict[str, int], inputs: Sequence[Input],
+        outputs: dict[str, tuple[tuple[int, ...], torch.dtype]], results: Sequence[Any], seed: str,
+    ) -> None:  # fmt: skip
+        by_name = {i.name: i for i in inputs}
+        order = [by_name.get(slot.name) for slot in compiled.program.inputs]  # None: the seed
+        self._inputs = [(-1, None) if i is None else (i.position, i.perm) for i in order]
+        self._names = [slot.name for slot in compiled.program.inputs]
+        self._outputs = [(slot.name, *outputs[slot.name]) for slot in compiled.program.outputs]
+        self._sizes = [sizes[symbol.name] for symbol in compiled.program.sizes]
+        numbers = {name: number for number, (name, *_) in enumerate(self._outputs)}
+        self._results = [(numbers[r.name], r.back) if isinstance(r, Output) else r for r in results]
+        self._compiled, self._at = compiled, compiled.at
+
+    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        given = [_dense(args[at], perm) if at >= 0 else seed_tensor() for at, perm in self._inputs]
+        made = [torch.empty(shape, dtype=dtype) for _, shape, dtype in self._outputs]
+        if self._at is not None:
+            self._at([*[t.data_ptr() for t in given], *[t.data_ptr() for t in made], *self._sizes])
+        else:
+            self._compiled.run(
+                {name: array_of(t) for name, t in zip(self._names, given, strict=True)},
+                {name: array_of(t) for (name, *_), t in zip(self._outputs, made, strict=True)},
+            )
+        return tuple([_result(r, made, args) for r in self._results])
+
+
+def _dense(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
+    """A tensor whose elements lie as the program reads them; a copy when it came in another order than the example."""
+    laid = tensor if perm is None else tensor.permute(perm)
+    if laid.is_contiguous() and not laid.is_neg():
+        return laid
+    return laid.detach().resolve_neg().contiguous()
 
 
 def _laid(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
     return tensor if perm is None else tensor.permute(perm)
 
 
-def _result(result: Any, outputs: dict[str, torch.Tensor], args: list[Any]) -> Any:
-    if isinstance(result, Output):
-        found = outputs[result.name]
-        return found if result.back is None else found.permute(result.back)
+def _result(result: Any, made: list[torch.Tensor], args: list[Any]) -> Any:
+    if type(result) is tuple:
+        number, back = result
+        return made[number] if back is None else made[number].permute(back)
     return args[result.position] if isinstance(result, Passed) else result
 
 
