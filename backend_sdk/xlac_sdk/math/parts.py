@@ -54,7 +54,7 @@ def two_sum(a: Value, b: Value) -> Pair:
 def two_product(m: Writer, a: Value, b: Value) -> Pair:
     """a * b exactly: by fma, else by halves of the significands (Veltkamp, Dekker)."""
     product = a * b
-    if m.fused:
+    if m.fused(a.dtype):
         return product, m.fma(a, b, -product)
     (a1, a0), (b1, b0) = _halves(a), _halves(b)
     return product, ((a1 * b1 - product) + a1 * b0 + a0 * b1) + a0 * b0

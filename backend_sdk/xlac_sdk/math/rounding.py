@@ -81,7 +81,7 @@ def remainder(m: Writer, x: Value, y: Value) -> Value:
 
 def _difference(m: Writer, x: Value, q: Value, by: Value) -> Value:
     """x - q * by, which is known to be a float."""
-    if m.fused:
+    if m.fused(x.dtype):
         return m.fma(-q, by, x)
     high, low = two_product(m, q, by)
     return (x - high) - low

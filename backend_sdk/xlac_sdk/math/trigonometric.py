@@ -71,7 +71,7 @@ def _reduced(m: Writer, x: Value) -> tuple[Value, Value]:
     Up to the limit by subtracting n pi/2 in parts; a vector with a larger lane goes through integers.
     """
     a = magnitude(x)
-    fused = m.fused and x.dtype is DType.F32
+    fused = x.dtype is DType.F32 and m.fused(x.dtype)
     parts = FUSED_PARTS_F32 if fused else PARTS[x.dtype]
     limit = FUSED_LIMIT_F32 if fused else LIMIT[x.dtype]
     n, quadrant = nearest_integer(m, a, 2 / pi)

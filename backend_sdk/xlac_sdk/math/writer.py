@@ -226,13 +226,13 @@ class Writer:
 
     def fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
         """`a * b + c`, rounded once where the target does so cheaply."""
-        if self.fused:
+        if self.fused(a.dtype):
             return self.native(P.FMA, a, a.like(b), a.like(c))
         return a * b + c
 
-    @property
-    def fused(self) -> bool:
-        return self.target.fma and P.FMA in self.target.primitives
+    def fused(self, dtype: DType) -> bool:
+        """Whether the target has an instruction for `a * b + c`, rounded once."""
+        return self.target.fma and self.target.spells(P.FMA, dtype)
 
     def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
         """`c[0] + c[1] x + …` by Horner's rule."""

@@ -34,6 +34,7 @@ class Machine:
     vector_bytes: int = 0
     half: bool = False  # converts f16 in hardware
     fma: bool = False
+    lacks: str = ""  # what LLVM would call the C library for: "floor.f32 fma.f64 …"
     masked: bool = False
     gathers: bool = False
     size: bool = False
@@ -98,6 +99,8 @@ def target(request: Request) -> Target:
     own = found.triple == host().triple and not request.cpu
     l1, l2, l3 = caches() if own else (32 << 10, 512 << 10, 8 << 20)
     absent = set() if found.fma else {Primitive.FMA}
+    pairs = (word.split(".") for word in found.lacks.split())
+    lacks = {(Primitive(name), DType(dtype)) for name, dtype in pairs}
     return Target(
         name="cpu",
         vector_bytes=found.vector_bytes,
@@ -112,10 +115,13 @@ def target(request: Request) -> Target:
         pointer_bits=found.pointer_bits,
         primitives=NATIVE - absent,
         # fmod of the C library is 6 to 200 times slower than the SDK's expansion
-        lacks=frozenset((Primitive.REM, d) for d in DType if d.is_float),
+        lacks=frozenset(lacks | {(Primitive.REM, d) for d in DType if d.is_float}),
         size=request.size,
         facts=json.dumps(found.settings, sort_keys=True),
     )
+
+
+ROUNDINGS = " ".join(f"{name}.{dtype}" for name in ("floor", "ceil", "trunc", "round") for dtype in ("f32", "f64"))
 
 
 @cache
@@ -132,7 +138,10 @@ def host() -> Machine:
         return Machine(triple, cpu, features, 16 if simd else 0, half=simd, fma=simd)
     wide = all(flags.get(f"avx512{part}") for part in ("f", "bw", "dq", "vl"))
     width = 64 if wide else 32 if flags.get("avx2") else 16
-    return Machine(triple, cpu, features, width, bool(flags.get("f16c")), bool(flags.get("fma")), wide, wide)
+    return Machine(
+        triple, cpu, features, width, half=bool(flags.get("f16c")), fma=bool(flags.get("fma")),
+        lacks="" if flags.get("sse4.1") else ROUNDINGS, masked=wide, gathers=wide,
+    )  # fmt: skip
 
 
 def _native(size: bool) -> Machine:
@@ -160,7 +169,7 @@ def _asked(request: Request) -> Machine:
         hint = f"did you mean '{close[0]}'?" if close else f"known for {triple}: {some}, …"
         raise SourceError(Diagnostic("XL5101", f"unknown CPU '{cpu}'", hint=hint))
     _check_features(more, answer["features"], triple)
-    facts = {name: answer[name] for name in ("vector_bytes", "half", "fma", "masked", "gathers")}
+    facts = {name: answer[name] for name in ("vector_bytes", "half", "fma", "lacks", "masked", "gathers")}
     return Machine(triple, cpu, features, **facts, size=request.size)
 
 

@@ -70,6 +70,8 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
         width = 32
     elif not re.search(r"mulps|xmm|\bv\d+\.4s|\bq\d+\b|v128|f32x4|vsetiv", parts["multiply"]):
         width = 0
+    if re.match("(arm|thumb)(?!64)", triple):
+        width = 0  # NEON of 32-bit processors takes numbers below 2^-126 for zero: its results would differ
     full = width == 64 and "zmm" in parts["masked"]  # bytes too: AVX-512BW
     if width == 64 and not full:
         width = 32
@@ -79,9 +81,30 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
         "vector_bytes": width,
         "fma": "fmaf" not in parts["multiply"],
         "half": not re.search(r"extendhfsf|gnu_h2f", parts["widen"]),
+        "lacks": lacking(machine),
         "masked": full,
         "gathers": full,
     }
+
+
+def lacking(machine: Machine) -> str:
+    """The functions on floats that LLVM would call the C library for, each with its type."""
+    lines = [f'; xlac\ntarget triple = "{machine.triple}"']
+    intrinsics = {"floor": 1, "ceil": 1, "trunc": 1, "roundeven": 1, "sqrt": 1, "fma": 3}
+    for name, count in intrinsics.items():
+        for kind, dtype in (("float", "f32"), ("double", "f64")):
+            operands = ", ".join([f"{kind} %x"] * count)
+            lines += [
+                f"declare {kind} @llvm.{name}.{dtype}({', '.join([kind] * count)})",
+                f"define void @try_{name}_{dtype}(ptr %p) nounwind {{",
+                f"  %x = load {kind}, ptr %p\n  %y = call {kind} @llvm.{name}.{dtype}({operands})",
+                f"  store {kind} %y, ptr %p\n  ret void\n}}",
+            ]
+    module, generator = optimise("\n".join(lines), machine)
+    assembly = str(generator.emit_assembly(module))
+    called = re.findall(rf"\s_?({'|'.join(intrinsics)})(f?)(?:@\w+|\(PLT\))?$", assembly, re.MULTILINE)
+    found = {f"{'round' if name == 'roundeven' else name}.{'f32' if single else 'f64'}" for name, single in called}
+    return " ".join(sorted(found))
 
 
 def _listed(ask: Any) -> tuple[list[str], list[str]]:

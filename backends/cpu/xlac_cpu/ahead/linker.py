@@ -22,6 +22,8 @@ GNU = (
     (r"powerpc64le-", "powerpc64le-linux-gnu-"), (r"s390x-", "s390x-linux-gnu-"),
 )  # fmt: skip
 ELF = ("linux", "none", "freebsd", "netbsd", "openbsd", "elf", "fuchsia", "android")
+# libgcc tells the system of a division by zero; guarded as they are, divisions have none.
+RAISE = ("--defsym=raise=0",)
 QUIET = ("-s", "--build-id=none", "-z", "noexecstack", "-z", "max-page-size=4096", "-z", "norelro")
 
 
@@ -32,10 +34,13 @@ class Linker:
     machine: Machine
     command: str
 
-    def shared(self, objects: Sequence[bytes], name: str, made: Path) -> None:
+    def shared(self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path) -> None:
         """A shared library that needs no other, under the name it will be looked for by."""
         flags = ("-shared", "-soname", name, "--hash-style=gnu", "-z", "defs", *QUIET)
-        self.link(objects, flags, made)
+        with tempfile.NamedTemporaryFile("w", suffix=".map") as script:
+            script.write(f"{{ global: {' '.join(f'{name};' for name in exports)} local: *; }};\n")
+            script.flush()
+            self.link(objects, (*flags, f"--version-script={script.name}"), made)
 
     def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
         """A program that needs no library and begins at `start`."""
@@ -55,7 +60,7 @@ class Linker:
             told = self._run((*map(str, files), *flags), made)
             if told and re.search("undefined (symbol|reference)", told):
                 for library in self._builtins():
-                    told = self._run((*map(str, files), library, *flags), made)
+                    told = self._run((*map(str, files), library, *RAISE, *flags), made)
                     if not told:
                         break
         if told:
@@ -76,7 +81,7 @@ class Linker:
         for compiler in (*named(self.machine, "gcc"), "clang"):
             if shutil.which(compiler) is None:
                 continue
-            flags = [f"--target={self.machine.triple}"] if compiler == "clang" else _multilib(self.machine)
+            flags = [f"--target={self.machine.triple}"] if compiler == "clang" else multilib(self.machine)
             told = subprocess.run(
                 [compiler, *flags, "-print-libgcc-file-name"], capture_output=True, text=True, check=False
             )
@@ -114,7 +119,7 @@ def named(machine: Machine, tool: str) -> list[str]:
     return [*found, tool] if machine.arch == host().arch else found
 
 
-def _multilib(machine: Machine) -> list[str]:
+def multilib(machine: Machine) -> list[str]:
     """Flags by which arm-none-eabi-gcc chooses among its libraries."""
     if not machine.triple.startswith(("arm", "thumb")) or "-none-" not in machine.triple:
         return []

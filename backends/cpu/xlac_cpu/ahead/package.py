@@ -105,7 +105,7 @@ class Making:
 
     def write_so(self) -> None:
         self.refuse("so", self.machines[0].arch.startswith("wasm"), "wasm")
-        linker.find(self.machines[0]).shared([self.image], self.shared, self.folder / self.shared)
+        linker.find(self.machines[0]).shared([self.image], self.shared, self.api.functions, self.folder / self.shared)
 
     def write_wasm(self) -> None:
         self.refuse("wasm", not self.machines[0].arch.startswith("wasm"), "so")

@@ -51,7 +51,7 @@ def compiler(machine: Machine) -> list[str]:
         if shutil.which(name) is None:
             continue
         if name != "clang" or own:
-            return [name]
+            return [name, *linker.multilib(machine)]
         cpu = [f"-mcpu={machine.cpu}"] if machine.cpu and machine.arch.startswith(("arm", "thumb", "aarch64")) else []
         return [name, f"--target={machine.triple}", *cpu]
     problem = f"a program for {machine.triple} needs a C compiler, and none of {', '.join(names)} is on the path"
