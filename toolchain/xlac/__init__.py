@@ -20,6 +20,7 @@ _HOMES = {
     "load": "xlac.loaded",
     "Model": "xlac.model",
     "jit": "xlac.jitted",
+    "from_torch": "xlac.torched.function",
     "from_jax": "xlac.jaxed",
     "Tensor": "xlac.frontends.tracing",
     "DType": "xlac_sdk.dtypes",

@@ -35,11 +35,11 @@ class Options:
 
 
 class Subgraph:
-    """A graph on its way to a program. `unsupported` lists what stands in the way; `values` fixes symbols of sizes."""
+    """A graph on its way to a program. `unsupported` lists what stands in the way; `sizes` fixes symbols of them."""
 
-    def __init__(self, module: GraphModule, options: Options, values: Mapping[Any, int] | None = None) -> None:
+    def __init__(self, module: GraphModule, options: Options, sizes: Mapping[Any, int] | None = None) -> None:
         self.module, self.options = module, options
-        self.importer = Importer(module, Sizes(values=values))
+        self.importer = Importer(module, Sizes(values=sizes))
         self.inputs: list[Input] = []
         self.params: list[Node] = []
         values: dict[FxNode, Node | None] = {}

@@ -9,7 +9,7 @@ import numpy as np
 
 from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.table import Call, aten
-from xlac.ir.graph import Node
+from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.reduction import Window
@@ -41,13 +41,13 @@ class Pool:
             for n, s, k, d, size, p in zip(self.result, self.stride, self.kernel, self.dilation, self.extents, self.padding, strict=True)
         )
 
-    def window(self, combine: str, body: object = None) -> Window:
+    def window(self, combine: str, body: Graph | None = None) -> Window:
         outer = (0, 0)
         ones = (1,) * (self.rank + 2)
         return Window(
             combine, body, (1, 1, *self.kernel), (1, 1, *self.stride), (*outer, *self.padding), (*outer, *self.after), ones,
             (1, 1, *self.dilation),
-        )  # type: ignore[arg-type]  # fmt: skip
+        )  # fmt: skip
 
 
 def _each(values: Sequence[int], rank: int) -> Ints:

@@ -74,11 +74,12 @@ for _rank in (2, 3):
 Rule = Callable[[int, int, bool, float | None], Matrix]
 
 
-def positions(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
+def positions(size: int, count: int, corners: bool, scale: float | None) -> NDArray[np.float64]:
     """Where in x each element of the result lies. `scale` is what the caller gave, for aten it beats the sizes."""
+    steps = np.arange(count, dtype=np.float64)
     if corners:
-        return np.arange(count) * ((size - 1) / (count - 1) if count > 1 else 0.0)
-    return (np.arange(count) + 0.5) * (1 / scale if scale else size / count) - 0.5
+        return steps * ((size - 1) / (count - 1) if count > 1 else 0.0)
+    return (steps + 0.5) * (1 / scale if scale else size / count) - 0.5
 
 
 def nearest(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
@@ -91,8 +92,13 @@ def nearest_exact(size: int, count: int, corners: bool, scale: float | None) -> 
     return _exactly(size, np.floor((np.arange(count).astype(np.float32) + np.float32(0.5)) * step))
 
 
-def _exactly(size: int, at: NDArray[np.floating]) -> Matrix:
-    return np.eye(size)[np.minimum(at.astype(np.int64), size - 1)]
+def _exactly(size: int, at: NDArray[np.float32]) -> Matrix:
+    return _rows(size, np.minimum(at.astype(np.int64), size - 1))
+
+
+def _rows(size: int, at: NDArray[np.int64]) -> Matrix:
+    found: Matrix = np.eye(size)[at]
+    return found
 
 
 def linear(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
@@ -100,7 +106,7 @@ def linear(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
     low = np.minimum(np.floor(at).astype(np.int64), size - 1)
     high = np.minimum(low + 1, size - 1)
     part = np.clip(at - low, 0, 1)
-    return np.eye(size)[low] * (1 - part)[:, None] + np.eye(size)[high] * part[:, None]
+    return _rows(size, low) * (1 - part)[:, None] + _rows(size, high) * part[:, None]
 
 
 def cubic(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
