@@ -17,6 +17,7 @@ _UNARY = {
     "Exp": "exp", "Log": "log", "Reciprocal": "reciprocal", "Erf": "erf", "Sin": "sin", "Cos": "cos", "Tan": "tan",
     "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh", "Acosh": "acosh",
     "Atanh": "atanh", "IsNaN": "isnan", "Not": "logical_not", "BitwiseNot": "not",
+    "Sigmoid": "sigmoid", "Tanh": "tanh",
 }  # fmt: skip
 _BINARY = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "And": "logical_and", "Or": "logical_or",

@@ -35,12 +35,38 @@ def decoded(value: Node | Coded, dtype: DType = DType.F32) -> Node:
 
 def encoded(x: Node, format: str, saturate: bool = True, rounding: str = "up") -> Coded:
     """Numbers as the codes of a format; integers keep their low bits."""
+    if format == "float8e8m0":
+        return Coded(exponents(build.cast(x, DType.F32), saturate, rounding), format)
     if format in MINIFLOATS:
         wide = x if x.type.dtype in (DType.F32, DType.F64) else build.cast(x, DType.F32)
-        extra = {"rounding": rounding} if format == "float8e8m0" else {}
-        code = build.apply1("encode_float", wide, format=MINIFLOATS[format], saturate=saturate or format == "float4e2m1", **extra)
+        code = build.apply1("encode_float", wide, format=MINIFLOATS[format], saturate=saturate or format == "float4e2m1")
         return Coded(code, format)
     return Coded(wrapped(x, *WHOLE[format]), format)
+
+
+def exponents(x: Node, saturate: bool, rounding: str) -> Node:
+    """The exponents of f32 numbers, whatever their sign, as ONNX rounds them; 0 becomes the smallest, infinity NaN."""
+    if rounding not in ("up", "down", "nearest"):
+        raise ShapeError(f"round_mode '{rounding}' is not up, down or nearest", attribute="round_mode")
+
+    def number(value: int) -> Node:
+        return build.constant(value, DType.U32)
+
+    bits = build.apply1("bitcast", x, dtype=DType.U32)
+    exponent = build.apply1("and", build.apply1("shr", bits, number(23)), number(255))
+    fraction = build.apply1("and", bits, number((1 << 23) - 1))
+    half = number(1 << 22)
+    match rounding:
+        case "up":
+            more = build.compare(fraction, "gt", number(0))
+        case "nearest":  # a tie goes up, except to the smallest normal number
+            normal = build.compare(exponent, "gt", number(0))
+            tie = build.apply1("and", build.compare(fraction, "eq", half), normal)
+            more = build.apply1("or", build.compare(fraction, "gt", half), tie)
+        case _:
+            more = build.full(False, x.shape, DType.BOOL)
+    more = build.apply1("and", more, build.compare(exponent, "lt", number(254 if saturate else 255)))
+    return build.cast(build.add(exponent, build.cast(more, DType.U32)), DType.U8)
 
 
 def wrapped(x: Node, bits: int, signed: bool) -> Node:

@@ -88,8 +88,8 @@ def _best(name: str, mnemonic: str) -> None:
         (axis,) = build.axes_of(call.attr("axis", 0), x.type.rank)
         if call.attr("select_last_index", 0):
             mirrored = build.apply1(mnemonic, build.apply1("flip", x, axis=axis), axis=axis)
-            size = x.shape[axis]
-            found = build.sub(build.constant(int(size) - 1, DType.I64) if isinstance(size, int) else size - 1, mirrored)
+            size = build.cast(build.apply1("dim_size", x, axis=axis), DType.I64)
+            found = build.sub(build.sub(size, 1), mirrored)
         else:
             found = build.apply1(mnemonic, x, axis=axis)
         found = build.cast(found, DType.I64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xlac.frontends.onnx.call import Call
 from xlac.frontends.onnx.limits import check_size
@@ -10,7 +10,7 @@ from xlac.frontends.onnx.registry import operator
 from xlac.frontends.onnx.values import Coded, Value
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
-from xlac.ir.op import normal_axis
+from xlac.ir.op import ShapeError, normal_axis
 from xlac.ops import build
 
 
@@ -109,7 +109,7 @@ def split(call: Call) -> tuple[Value, ...]:
 @view("Slice")
 def slice_attributes(call: Call, x: Node) -> Node:
     starts, ends = call.attr("starts"), call.attr("ends")
-    return build.apply1("slice", x, starts, ends, axes=call.attr("axes", list(range(len(starts)))))
+    return cut(x, starts, ends, [1] * len(starts), call.attr("axes", list(range(len(starts)))))
 
 
 @view("Slice", since=10)
@@ -117,7 +117,19 @@ def slice_inputs(call: Call, x: Node) -> Node:
     starts, ends = call.dims(1), call.dims(2)
     axes = call.ints(3, default=list(range(len(starts))))
     steps = call.ints(4, default=[1] * len(starts))
-    return build.apply1("slice", x, list(starts), list(ends), steps, axes)
+    return cut(x, starts, ends, steps or [], axes or [])
+
+
+def cut(x: Node, starts: Sequence[Dim], ends: Sequence[Dim], steps: Sequence[int], axes: Sequence[int]) -> Node:
+    """A part of x with bounds as Python has them; axes that are not named stay whole."""
+    if not len(starts) == len(ends) == len(steps) == len(axes):
+        raise ShapeError(f"{len(starts)} starts, {len(ends)} ends, {len(steps)} steps and {len(axes)} axes do not fit")
+    first: list[Dim] = [0] * x.type.rank
+    last, by = list(x.shape), [1] * x.type.rank
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        spot = normal_axis(axis, x.type.rank)
+        first[spot], last[spot], by[spot] = build.python_slice(start, end, step, x.shape[spot])
+    return build.slice_(x, first, last, by)
 
 
 @view("Expand", since=8)
@@ -136,20 +148,27 @@ def tile(call: Call, x: Node) -> Node:
     return build.apply1("tile", x, repeats=repeats) if repeats else x
 
 
+def blocks(call: Call) -> tuple[int, str]:
+    """The size of a block, and which of the two orders its elements have among the channels."""
+    size, mode = call.attr("blocksize"), call.attr("mode", "DCR")
+    if mode not in ("DCR", "CRD") or size < 1:
+        call.fail(f"blocks of {size} in mode '{mode}': the modes are DCR and CRD")
+    return size, mode
+
+
 @view("SpaceToDepth")
 def space_to_depth(call: Call, x: Node) -> Node:
     n, c, h, w = x.shape
-    b = call.attr("blocksize")
+    b, mode = blocks(call)
     apart = build.reshape(x, [n, c, h // b, b, w // b, b])
-    return build.reshape(build.transpose(apart, [0, 3, 5, 1, 2, 4]), [n, c * b * b, h // b, w // b])
+    perm = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
+    return build.reshape(build.transpose(apart, perm), [n, c * b * b, h // b, w // b])
 
 
 @view("DepthToSpace")
 def depth_to_space(call: Call, x: Node) -> Node:
     n, c, h, w = x.shape
-    b, mode = call.attr("blocksize"), call.attr("mode", "DCR")
-    if mode not in ("DCR", "CRD"):
-        call.fail(f"mode '{mode}' is neither DCR nor CRD")
+    b, mode = blocks(call)
     if mode == "DCR":
         spread = build.transpose(build.reshape(x, [n, b, b, c // (b * b), h, w]), [0, 3, 4, 1, 5, 2])
     else:
