@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Literal
@@ -50,6 +51,85 @@ def keys(t: Node) -> list[Node]:
     return [outer[0], inner[0], inner[1], outer[1]]
 
 
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """A neighbour along one axis: its place, held inside; its weight if any; and where it is inside, if that counts."""
+
+    at: Node
+    weight: Node | None
+    inside: Node | None
+
+
+def interpolated(x: Node, places: Sequence[Node], mode: str, padding: str, edges: Sequence[tuple[float, float]] = ()) -> Node:
+    """x (batch, channels, *sizes) at places, one (batch, count) for each spatial axis: (batch, channels, count).
+
+    Elements lie at 0, 1, …; `mode` and `padding` are those of `grid_sample`. Between `edges` (-1 and the size unless
+    given) a place is inside.
+    """
+    sizes = [n for n in x.shape[2:] if isinstance(n, int)]
+    bounds = edges or [(-1.0, float(n)) for n in sizes]
+    taps = [_taps(at, n, mode, padding, *ends) for at, n, ends in zip(places, sizes, bounds, strict=True)]
+    flat = build.reshape(x, (*x.shape[:2], prod(sizes)))
+    elements = flat if mode == "nearest" else build.compute(flat)
+    total: Node | None = None
+    for chosen in product(*taps):
+        part = _corner(elements, chosen, sizes)
+        total = part if total is None else build.add(total, part)
+    assert total is not None
+    return build.cast(total, x.type.dtype)
+
+
+def _taps(where: Node, size: int, mode: str, padding: str, low: float, high: float) -> list[Tap]:
+    """The neighbours of places along one axis."""
+    if mode == "nearest":
+        where = build.apply1("round", where)
+    outside = build.apply1("or", build.compare(where, "lt", low), build.compare(where, "gt", high))
+    if padding == "border":
+        where = build.select(outside, build.minimum(build.maximum(where, 0.0), size - 1.0), where)
+    elif padding == "reflection":
+        where = build.select(outside, reflected(where, low, high), where)
+    if mode == "nearest":
+        return [_tap(where, None, size, padding, low, high)]
+    first = build.apply1("floor", where)
+    part = build.sub(where, first)
+    weights = [build.sub(1.0, part), part] if mode == "linear" else keys(part)
+    start = 0 if mode == "linear" else -1
+    return [_tap(build.add(first, float(start + n)), w, size, padding, low, high) for n, w in enumerate(weights)]
+
+
+def _tap(at: Node, weight: Node | None, size: int, padding: str, low: float, high: float) -> Tap:
+    inside: Node | None = None
+    if padding == "reflection":
+        outside = build.apply1("or", build.compare(at, "lt", low), build.compare(at, "gt", high))
+        at = build.select(outside, reflected(at, low, high), at)
+    elif padding == "zeros":
+        inside = build.apply1("and", build.compare(at, "ge", 0.0), build.compare(at, "le", size - 1.0))
+    held = build.minimum(build.maximum(at, 0.0), size - 1.0)
+    return Tap(build.cast(held, DType.I64), weight, inside)
+
+
+def _corner(x: Node, taps: Sequence[Tap], sizes: Sequence[int]) -> Node:
+    """The share of one neighbour, which has a tap along each axis, in every place."""
+    place: Node | None = None
+    weight: Node | None = None
+    inside: Node | None = None
+    for tap, size in zip(taps, sizes, strict=True):
+        place = tap.at if place is None else build.add(build.mul(place, size), tap.at)
+        if tap.weight is not None:
+            weight = tap.weight if weight is None else build.mul(weight, tap.weight)
+        if tap.inside is not None:
+            inside = tap.inside if inside is None else build.apply1("and", inside, tap.inside)
+    assert place is not None
+    found = gathered(x, place)
+
+    def beside(node: Node) -> Node:
+        return build.reshape(node, (node.shape[0], 1, node.shape[1]))
+
+    if inside is not None:
+        found = build.select(beside(inside), found, build.like(0, found))
+    return found if weight is None else build.mul(found, build.cast(beside(weight), found.type.dtype))
+
+
 @declare
 class GridSample(Composite):
     """Elements of x (batch, channels, *sizes) at the places in `grid` (batch, *new sizes, rank).
@@ -79,56 +159,22 @@ class GridSample(Composite):
 
     def expand(self, *inputs: Node) -> Node:
         x, grid = inputs
-        sizes = [n for n in x.shape[2:] if isinstance(n, int)]
-        count = build.reshape(grid, (grid.shape[0], volume(grid.shape[1:-1]), len(sizes)))
-        wide = build.compute(count)
-        taps = []
-        for axis, size in enumerate(sizes):
-            place = len(sizes) - 1 - axis
-            coordinate = build.reshape(build.cut(wide, 2, place, place + 1), count.shape[:2])
-            taps.append(self._taps(coordinate, size))
-        flat = build.reshape(x, (*x.shape[:2], prod(sizes)))
-        elements = flat if self.mode == "nearest" else build.compute(flat)
-        total: Node | None = None
-        for chosen in product(*taps):
-            part = _corner(elements, chosen, sizes)
-            total = part if total is None else build.add(total, part)
-        assert total is not None
+        rank = x.type.rank - 2
+        flat = build.compute(build.reshape(grid, (grid.shape[0], volume(grid.shape[1:-1]), rank)))
+        places, edges = [], []
+        for axis, size in enumerate(x.shape[2:]):
+            assert isinstance(size, int)
+            number = rank - 1 - axis
+            at = build.add(build.reshape(build.cut(flat, 2, number, number + 1), flat.shape[:2]), 1.0)
+            if self.align_corners:
+                places.append(build.mul(at, (size - 1) / 2))
+                edges.append((0.0, size - 1.0))
+            else:
+                places.append(build.div(build.sub(build.mul(at, float(size)), 1.0), 2.0))
+                edges.append((-0.5, size - 0.5))
+        found = interpolated(x, places, self.mode, self.padding, edges)
         shape: tuple[Dim, ...] = (*x.shape[:2], *grid.shape[1:-1])
-        return build.reshape(build.cast(total, x.type.dtype), shape)
-
-    def _taps(self, coordinate: Node, size: int) -> list[tuple[Node, Node | None, Node | None]]:
-        """The neighbours along one axis: their places, their weights, and where they lie inside."""
-        if self.align_corners:
-            low, high = 0.0, size - 1.0
-            where = build.mul(build.add(coordinate, 1.0), (size - 1) / 2)
-        else:
-            low, high = -0.5, size - 0.5
-            where = build.div(build.sub(build.mul(build.add(coordinate, 1.0), float(size)), 1.0), 2.0)
-        if self.mode == "nearest":
-            where = build.apply1("round", where)
-        outside = build.apply1("or", build.compare(where, "lt", low), build.compare(where, "gt", high))
-        if self.padding == "border":
-            where = build.select(outside, build.minimum(build.maximum(where, 0.0), size - 1.0), where)
-        elif self.padding == "reflection":
-            where = build.select(outside, reflected(where, low, high), where)
-        if self.mode == "nearest":
-            return [self._tap(where, None, size, low, high)]
-        first = build.apply1("floor", where)
-        part = build.sub(where, first)
-        weights = [build.sub(1.0, part), part] if self.mode == "linear" else keys(part)
-        start = 0 if self.mode == "linear" else -1
-        return [self._tap(build.add(first, float(start + n)), w, size, low, high) for n, w in enumerate(weights)]
-
-    def _tap(self, at: Node, weight: Node | None, size: int, low: float, high: float) -> tuple[Node, Node | None, Node | None]:
-        inside: Node | None = None
-        if self.padding == "reflection":
-            outside = build.apply1("or", build.compare(at, "lt", low), build.compare(at, "gt", high))
-            at = build.select(outside, reflected(at, low, high), at)
-        elif self.padding == "zeros":
-            inside = build.apply1("and", build.compare(at, "ge", 0.0), build.compare(at, "le", size - 1.0))
-        held = build.minimum(build.maximum(at, 0.0), size - 1.0)
-        return build.cast(held, DType.I64), weight, inside
+        return build.reshape(found, shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -144,25 +190,3 @@ class GridSample(Composite):
         found += [case((1, 2, 1, 1), (1, 3, 3, 2), padding="reflection", align_corners=True)]
         found += [case((1, 1, 3, 4), (1, 2, 2, 2), d, mode="nearest") for d in DType if d in NUMBERS]
         return found + [case((1, 1, 3, 4), (1, 2, 2, 2), d, d) for d in DType if d in FLOATS]
-
-
-def _corner(x: Node, taps: Sequence[tuple[Node, Node | None, Node | None]], sizes: Sequence[int]) -> Node:
-    """The share of one neighbour, which has a tap along each axis, in every place."""
-    place: Node | None = None
-    weight: Node | None = None
-    inside: Node | None = None
-    for (at, share, within), size in zip(taps, sizes, strict=True):
-        place = at if place is None else build.add(build.mul(place, size), at)
-        if share is not None:
-            weight = share if weight is None else build.mul(weight, share)
-        if within is not None:
-            inside = within if inside is None else build.apply1("and", inside, within)
-    assert place is not None
-    found = gathered(x, place)
-
-    def beside(node: Node) -> Node:
-        return build.reshape(node, (node.shape[0], 1, node.shape[1]))
-
-    if inside is not None:
-        found = build.select(beside(inside), found, build.like(0, found))
-    return found if weight is None else build.mul(found, build.cast(beside(weight), found.type.dtype))
