@@ -66,6 +66,7 @@ class Dialect:
     floats: Mapping[Primitive, str] = field(default_factory=lambda: FLOATS)
     integers: Mapping[Primitive, str] = field(default_factory=lambda: INTEGERS)
     bools: Mapping[Primitive, str] = field(default_factory=lambda: BOOLS)
+    index: str = "int64_t"  # of an i64 whose values are known to fit 32 bits: places in memory, mostly
     restrict: str = "RESTRICT"
     written_out: int = 16  # most iterations of an UNROLLED loop that are written one by one
     reserved: frozenset[str] = KEYWORDS

@@ -7,6 +7,7 @@ primitive and the type, so each is made on demand from one pattern.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from xlac_sdk.dtypes import DType
 
@@ -214,20 +215,23 @@ def integer(value: int, dtype: DType) -> str:
     return str(value) if value >= 0 else f"({value})"
 
 
-def needed(text: str) -> list[str]:
-    """The functions that C text calls, those that they call before them."""
-    found: list[str] = []
+def needed(text: str, more: Mapping[str, str] | None = None) -> list[str]:
+    """The texts of the functions that C text calls, those that they call before them.
+
+    `more` has functions of the caller's, by name.
+    """
+    found: dict[str, str] = {}
 
     def visit(body: str) -> None:
         for name in dict.fromkeys(_CALL.findall(body)):
             if name in found:
                 continue
             try:
-                inner = function(name)
+                inner = (more or {}).get(name) or function(name)
             except (KeyError, ValueError):
                 continue
             visit(inner.partition("{")[2])
-            found.append(name)
+            found[name] = inner
 
     visit(text)
-    return found
+    return list(found.values())

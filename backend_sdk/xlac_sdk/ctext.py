@@ -71,7 +71,7 @@ def kernel_text(kernel: Kernel, dialect: Dialect = C99) -> Function:
     unused = [n for n in [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)] if n not in used]
     lines = (*(f"    (void){name(n)};" for n in unused), *lines)
     parameters = [writer.parameter(b) for b in kernel.parameters]
-    parameters += [f"{dialect.types[v.dtype]} {name(v.name)}" for v in kernel.sizes]
+    parameters += [f"{writer.type(v)} {name(v.name)}" for v in kernel.sizes]
     return Function(name(kernel.name), tuple(parameters), lines, comment(kernel.note))
 
 
@@ -159,7 +159,7 @@ class _Writer:
                 return
 
     def loop(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
-        kind, name = self.type(stmt.counter), self.name(stmt.counter.name)
+        kind, name = self.counter(stmt), self.name(stmt.counter.name)
         read = any(stmt.counter.name in self.reads(s) for s in stmt.body)
         if stmt.kind is LoopKind.UNROLLED and isinstance(stmt.start, Const) and isinstance(stmt.stop, Const):
             turns = range(int(stmt.start.value), int(stmt.stop.value), stmt.step)
@@ -192,7 +192,15 @@ class _Writer:
     def type(self, expr: Expr) -> str:
         if expr.lanes > 1:
             raise unsupported(self.dialect, "vectors")
+        if expr.dtype is DType.I64 and fits(self.range(expr), DType.I32):
+            return self.dialect.index
         return self.dialect.types[expr.dtype]
+
+    def counter(self, stmt: For) -> str:
+        """The type of a loop's counter, which goes as far as the step takes it past the end."""
+        known = self.range(stmt.counter)
+        past = (known[0], known[1] + stmt.step) if known is not None else None
+        return self.type(stmt.counter) if fits(past, DType.I32) else self.dialect.types[stmt.counter.dtype]
 
     def text(self, expr: Expr) -> str:
         found = self.texts.get(id(expr))
@@ -244,13 +252,20 @@ class _Writer:
         if primitive in (P.DIV, P.REM) and isinstance(by := operands[1], Const) and dtype.is_integer and by.value not in (0, -1):
             text = f"({given[0]} {'/' if primitive is P.DIV else '%'} {given[1]})"
             return text if dtype.bits >= 32 else f"({self.dialect.types[dtype]}){text}"
-        if dtype in _PLAIN and primitive in _INFIX and fits(combined(primitive, *map(self.range, operands)), dtype):
+        if dtype in _PLAIN and primitive in _INFIX and fits(found := combined(primitive, *map(self.range, operands)), dtype):
             both = all(isinstance(o, Const) for o in operands)
-            a, b = given if both else (self.number(o) if isinstance(o, Const) else self.text(o) for o in operands)
-            return f"({a} {_INFIX[primitive]} {b})"
+            a, b = given if both else self.operands(operands)
+            wide = "" if fits(found, DType.I32) else f"({self.dialect.types[dtype]})"
+            return f"({wide}{a} {_INFIX[primitive]} {b})"
+        if primitive.is_comparison and dtype in _PLAIN and not all(isinstance(o, Const) for o in operands):
+            given = list(self.operands(operands))
         if dtype.is_half and primitive is not P.SELECT:
             raise unsupported(self.dialect, f"'{primitive.value}' of {dtype}")
         return self.spell(primitive, given, dtype)
+
+    def operands(self, exprs: tuple[Expr, ...]) -> Iterator[str]:
+        """Operands of one signed type, of which constants need not say it."""
+        return (self.number(e) if isinstance(e, Const) else self.text(e) for e in exprs)
 
     def spell(self, primitive: Primitive, given: list[str], dtype: DType) -> str:
         float_suffix = "f" if dtype is DType.F32 else ""

@@ -13,7 +13,7 @@ from xlac_c.source import EMBED, api_of, c_file, constant_bytes
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.capi import Weights, header, weights_file
 from xlac_sdk.capi.library import Library, aligned
-from xlac_sdk.ctext import C99, Dialect
+from xlac_sdk.ctext import Dialect
 from xlac_sdk.package import Artefact, Package, Packaging, Variant
 from xlac_sdk.program import Program
 from xlac_sdk.source import Diagnostic, SourceError
@@ -28,7 +28,7 @@ class CBackend(Backend):
     text_only = True
     forms = package.FORMS
     usual = package.USUAL
-    dialect: Dialect = C99
+    dialect: Dialect = lowering.PORTABLE
 
     def target(self, request: Request) -> Target:
         """Any machine: what the compiler that builds the file aims at. Raises SourceError for a CPU or triple."""
@@ -40,9 +40,9 @@ class CBackend(Backend):
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         verify_program(program)
-        program = lowering.lowered(program, target)
         api = api_of(program, _placed(program))
-        return {f"{api.prefix}.c": c_file(program, api, self.dialect), f"{api.prefix}.h": header(api)}
+        made = lowering.lowered(program, target, dialect=self.dialect)
+        return {f"{api.prefix}.c": c_file(made, api), f"{api.prefix}.h": header(api)}
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         """Compiles with the system's C compiler. Raises UnsupportedError where there is none."""

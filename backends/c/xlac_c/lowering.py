@@ -1,10 +1,14 @@
-"""Which primitives the C text spells itself, and a program in those."""
+"""Which primitives the C text spells itself, a program in those, and functions for the ones that code shares."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from xlac_sdk.cfunctions import TYPES
+from xlac_sdk.ctext import C99, Dialect, kernel_text
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Access, Apply, Buffer, Const, Kernel, Store, Var
 from xlac_sdk.legalize import legalize
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Program
@@ -12,13 +16,15 @@ from xlac_sdk.rewrite_program import with_kernels
 from xlac_sdk.target import Request, Target
 
 P = Primitive
+FLOATS = (DType.F32, DType.F64)
 NATIVE = frozenset(Primitive) - {P.SIGMOID}  # 1 / (1 + exp(-x)) loses the small results
 FUNCTIONS = (
-    P.REM, P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.ABS, P.FMA, P.SQRT, P.RSQRT, P.EXP, P.LOG, P.SIN, P.COS, P.POW, P.EXP2,
-    P.EXPM1, P.LOG2, P.LOG1P, P.TANH, P.ERF, P.ATAN2,
+    P.REM, P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.ABS, P.SQRT, P.RSQRT, P.EXP, P.LOG, P.SIN, P.COS, P.POW, P.EXP2, P.EXPM1,
+    P.LOG2, P.LOG1P, P.TANH, P.ERF, P.ATAN2,
 )  # fmt: skip
-LIBM = frozenset((p, d) for p in FUNCTIONS for d in DType if d.is_float)  # what the mathematics library is called for
+LIBM = frozenset((p, d) for p in (*FUNCTIONS, P.FMA) for d in DType if d.is_float)  # what C's mathematics library has
 SLOW = frozenset((P.FMA, d) for d in DType)  # a call of fma() without the instruction is slow
+PORTABLE = replace(C99, index="ptrdiff_t")
 
 
 def target(request: Request) -> Target:
@@ -26,9 +32,42 @@ def target(request: Request) -> Target:
     return Target("c", primitives=NATIVE, lacks=SLOW, size=request.size)
 
 
-def lowered(program: Program, target: Target, libm: bool = True) -> Program:
-    """The program in primitives that the text spells: without `libm`, only those that need no library."""
-    if not libm:
-        target = replace(target, lacks=target.lacks | LIBM)
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowered:
+    """A program in what `dialect` spells, and by name the functions that its spellings call beyond those of the SDK."""
+
+    program: Program
+    dialect: Dialect
+    functions: Mapping[str, str]
+    libm: bool
+
+
+def lowered(program: Program, target: Target, libm: bool = True, dialect: Dialect = PORTABLE) -> Lowered:
+    """The program in primitives that the text spells: without `libm`, only those that need no library.
+
+    Where code is to be small an expansion is a function, called wherever it is needed.
+    """
     fast = program.facts.get("precision") == "fast"
-    return with_kernels(program, lambda kernel: legalize(kernel, target, fast))
+    own = target if libm else replace(target, lacks=target.lacks | LIBM)
+    if not target.size:
+        return Lowered(with_kernels(program, lambda k: legalize(k, own, fast)), dialect, {}, libm)
+    shared = (P.SIGMOID,) if libm else (*FUNCTIONS, P.SIGMOID)
+    calls = replace(target, primitives=target.primitives | set(shared))
+    texts = {f"{p.value}_{d.value}": _function(p, d, own, dialect, fast) for p in shared for d in FLOATS}
+    spelled = {p: f"{p.value}_{{d}}({', '.join(f'{{{i}}}' for i in range(p.arity))})" for p in shared}
+    small = replace(dialect, floats={**dialect.floats, **spelled})
+    return Lowered(with_kernels(program, lambda k: legalize(k, calls, fast)), small, texts, libm)
+
+
+def _function(primitive: Primitive, dtype: DType, target: Target, dialect: Dialect, fast: bool) -> str:
+    """An expansion as a C function: that of a kernel whose only store is what is returned."""
+    given = tuple(Var(name, dtype) for name in ("x", "y")[: primitive.arity])
+    result = Buffer("result", dtype, 1, access=Access.WRITE)
+    store = Store(result, Const(0, DType.I64), Apply(primitive, given, dtype))
+    kernel = Kernel(f"{primitive.value}_{dtype.value}", (result,), (store,), given)
+    text = kernel_text(legalize(kernel, target, fast), dialect)
+    *lines, last = text.lines
+    value = last.strip().removeprefix("result[0] = ")
+    parameters = ", ".join(f"{TYPES[dtype]} {v.name}" for v in given)
+    body = "\n".join([*lines, f"    return {value}"])
+    return f"static {TYPES[dtype]} {primitive.value}_{dtype.value}({parameters})\n{{\n{body}\n}}"

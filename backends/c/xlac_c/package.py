@@ -26,10 +26,10 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path, dialec
         problem = "the c backend writes portable C, which is not chosen by processor"
         raise SourceError(Diagnostic("XL5022", problem, hint="give one --cpu or none"))
     (variant,) = variants
-    program = lowered(variant.program, variant.target, wanted.libm)
-    api = api_of(program, wanted.weights)
+    made = lowered(variant.program, variant.target, wanted.libm, dialect)
+    api = api_of(made.program, wanted.weights)
     name = api.prefix
-    texts = {f"{name}.c": c_file(program, api, dialect, wanted.libm), f"{name}.h": capi.header(api)}
+    texts = {f"{name}.c": c_file(made, api), f"{name}.h": capi.header(api)}
     if "hpp" in wanted.forms:
         texts[f"{name}.hpp"] = capi.cpp_header(api)
     if "rs" in wanted.forms:
@@ -43,7 +43,7 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path, dialec
     weights = f"{name}.weights" if api.weight_bytes else ""
     if weights:
         with (folder / weights).open("wb") as out:
-            out.writelines(capi.weights_file(program))
+            out.writelines(capi.weights_file(made.program))
     library = f"{name}.c"
     if "so" in wanted.forms:
         library = compiler.shared(folder / library).name

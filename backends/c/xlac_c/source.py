@@ -5,12 +5,13 @@ from __future__ import annotations
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from xlac_c.constants import constants
+from xlac_c.kernels import functions
+from xlac_c.lowering import Lowered
 from xlac_c.steps import Steps, used
 from xlac_sdk import capi
 from xlac_sdk.capi.api import Api
 from xlac_sdk.capi.weights import HEADER, MIX, STEP
-from xlac_sdk.cfunctions import function, needed
-from xlac_sdk.ctext import C99, Dialect, kernel_text
+from xlac_sdk.cfunctions import needed
 from xlac_sdk.program import Program, Role
 
 EMBED = 1 << 20  # bytes of constants up to which a program that runs in this process has them in its text
@@ -22,24 +23,25 @@ def api_of(program: Program, weights: capi.Weights) -> Api:
     return capi.api_of(program, weights, ALIGN)
 
 
-def c_file(program: Program, api: Api, dialect: Dialect = C99, libm: bool = True) -> str:
-    """`NAME.c`. Kernels must be in the dialect's primitives already."""
-    functions = {k: kernel_text(k, dialect) for k in program.kernels}
+def c_file(made: Lowered, api: Api) -> str:
+    """`NAME.c`."""
+    program, dialect = made.program, made.dialect
+    found = functions(program.kernels, dialect)
     outside = bool(api.weight_bytes)
-    steps = Steps(program, {k: f.name for k, f in functions.items()}, outside, dialect)
+    steps = Steps(program, found.callees, outside, dialect)
     lines = list(steps.write(program.steps))
-    body = "\n".join(line for f in functions.values() for line in f.lines)
+    body = "\n".join(line for f in found.texts for line in f.lines)
     env = Environment(
         loader=PackageLoader("xlac_c"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
     return env.get_template("program.c.j2").render(
         api=api,
-        libm=libm,
+        libm=made.libm,
         incbin=outside and api.weights is capi.Weights.INCBIN,
-        functions=[function(name) for name in needed(body)],
+        functions=needed(body, made.functions),
         constants=[] if outside else list(constants(program, used(program))),
-        kernels=list(functions.values()),
+        kernels=found.texts,
         run_parameters=_parameters(program, api),
         blocks=[block for name, block in _blocks(api).items() if name in steps.touched],
         steps=lines,

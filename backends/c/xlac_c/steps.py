@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from xlac_c.kernels import Callee
 from xlac_sdk.capi import extents
 from xlac_sdk.capi.weights import places
 from xlac_sdk.cfunctions import TYPES
@@ -33,8 +34,8 @@ BLOCKS = {Role.TEMPORARY: "arena", Role.STATE: "state", Role.CONSTANT: "weights"
 class Steps:
     """Writes steps. Constants are arrays of the file, or with `mapped` places in the block of weights."""
 
-    def __init__(self, program: Program, names: Mapping[Kernel, str], mapped: bool, dialect: Dialect) -> None:
-        self.program, self.names, self.mapped, self.dialect = program, names, mapped, dialect
+    def __init__(self, program: Program, callees: Mapping[Kernel, Callee], mapped: bool, dialect: Dialect) -> None:
+        self.program, self.callees, self.mapped, self.dialect = program, callees, mapped, dialect
         self.places = places(program)
         self.sizes = {s.name: s.identifier for s in program.sizes}
         self.touched: dict[str, None] = {}  # the blocks of memory that the text mentions
@@ -46,7 +47,9 @@ class Steps:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
                     pairs = zip(arguments, kernel.parameters, strict=True)
                     given = [self.pointer(a, b.access is not Access.READ) for a, b in pairs]
-                    yield f"{pad}{self.names[kernel]}({', '.join([*given, *map(self.size, sizes)])});"
+                    callee = self.callees[kernel]
+                    passed = [*(given[i] for i in callee.arguments), *(self.size(sizes[i]) for i in callee.sizes)]
+                    yield f"{pad}{callee.name}({', '.join(passed)});"
                 case Copy(target=target, source=source, count=count):
                     nbytes = count * source.slot.dtype.nbytes
                     if most(nbytes):
