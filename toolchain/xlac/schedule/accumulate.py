@@ -10,7 +10,7 @@ from xlac.ops.leaf import convert_element
 from xlac.ops.reduction import Reduce
 from xlac.schedule.elements import Elements
 from xlac_sdk import build
-from xlac_sdk.kernel import Const, Expr, Let, Var
+from xlac_sdk.kernel import Const, Expr, Let, Shuffle, Var
 
 
 class Accumulator:
@@ -36,8 +36,18 @@ class Accumulator:
         return self.builder.variable("acc", build.splat(start, lanes))
 
     def add(self, copy: int, values: Sequence[Expr], lanes: int, mask: Expr | None = None) -> None:
-        """Takes in one vector (or scalar, for the tail) of each operand; masked lanes leave no trace."""
+        """Takes in one vector (or scalar, for the tail) of each operand; masked lanes leave no trace.
+
+        Vectors longer than those of a set are shared out among the sets from `copy` on.
+        """
         into = self.sets[copy]
+        width = into[0].lanes
+        if lanes > width:
+            for part in range(lanes // width):
+                picks = tuple(range(part * width, (part + 1) * width))
+                some = None if mask is None else Shuffle((mask,), picks)
+                self.add(copy + part, [Shuffle((value,), picks) for value in values], width, some)
+            return
         if self.tail is not None and lanes == 1:
             into = self.tail
         if self.op.body is None:

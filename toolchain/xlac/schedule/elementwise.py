@@ -19,7 +19,17 @@ from xlac.schedule import cost
 from xlac.schedule.access import Run, Survey, Surveyor, contiguous, expand, runs, strided
 from xlac.schedule.elements import Elements, is_immediate
 from xlac.schedule.group import Group, Launching, Scheduled
-from xlac.schedule.nest import CHUNKS, SERIAL_WORK, bounded, chunk_of, lanes_for, outer, strips, unroll_for
+from xlac.schedule.nest import (
+    CHUNKS,
+    SERIAL_WORK,
+    bounded,
+    chunk_of,
+    joins,
+    lanes_for,
+    outer,
+    strips,
+    unroll_for,
+)
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Expr
@@ -96,7 +106,7 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
         return
     inner = loops[-1]
     lanes = lanes_for(target, survey.dtypes, inner.extent)
-    copies = unroll_for(target, survey.statements)
+    copies, join = unroll_for(target, survey.statements, survey.flops), joins(target, survey.flops)
 
     def strip(counters: dict[Run, Expr], start: Expr | int, length: Expr | int) -> None:
         def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
@@ -105,7 +115,7 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
                     at = expand({**counters, inner: build.ramp(base, 1, wide)}, job.shape)
                     _store(elements, at, job.stores, streaming=streaming and mask is None and wide > 1)
 
-        strips(builder, target, start, length, lanes, copies, body)
+        strips(builder, target, start, length, lanes, copies, body, join)
 
     crossed = [run for run in loops[:-1] if strided(inner, survey) and contiguous(run, survey, job.shape)]
     if crossed and inner.extent > TILE and crossed[-1].extent > TILE // 4:

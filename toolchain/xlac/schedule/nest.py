@@ -34,25 +34,55 @@ def lanes_for(target: Target, dtypes: Sequence[DType] | frozenset[DType], extent
     return down
 
 
-def unroll_for(target: Target, statements: int) -> int:
+DEEP = 16  # operations an element, about one exp: from here on a processor waits for results more than for units
+
+
+def joins(target: Target, flops: int) -> bool:
+    """Whether the vectors worked on at once are written as one long vector.
+
+    Its parts take turns, instruction by instruction. Written one after the other, the chain of operations of each
+    fills the processor's window before the next begins.
+    """
+    return flops >= DEEP and target.vector_registers >= 32 and target.vector_bytes > 0 and not target.size
+
+
+def unroll_for(target: Target, statements: int, flops: int = 0) -> int:
     """Vectors worked on at once, to hide latency without running out of registers or of patience."""
     if not target.vector_bytes or target.size:
         return 1
+    if joins(target, flops):
+        return 4
     if statements <= 10:
         return 4
     return 2 if statements <= 40 else 1
 
 
 def strips(
-    builder: Builder, target: Target, start: Expr | int, length: Expr | int, lanes: int, copies: int, body: Strip
-) -> None:
-    """Covers `length` elements from `start` by vectors: `copies` at a time, one by one, then a masked or scalar tail."""
+    builder: Builder, target: Target, start: Expr | int, length: Expr | int, lanes: int, copies: int, body: Strip,
+    join: bool = False,
+) -> None:  # fmt: skip
+    """Covers `length` elements from `start` by vectors: `copies` at a time, one by one, then a masked or scalar tail.
+
+    Those at a time are one long vector when they `join`, and so are those that are left.
+    """
     block = lanes * copies
+
+    def several(first: Expr) -> None:
+        if join:
+            body([first], block, None)
+        else:
+            body([build.add(first, c * lanes) for c in range(copies)], lanes, None)
+
     if isinstance(length, int):
         main = length // block * block
         single = length // lanes * lanes
         with builder.loop("i", 0, main, block) as i:
-            body([build.add(build.add(start, i), c * lanes) for c in range(copies)], lanes, None)
+            several(build.add(start, i))
+        if join and target.masked and lanes > 1 and length > main + lanes:
+            wide = 1 << (length - main - 1).bit_length()
+            base = build.add(start, main)
+            body([base], wide, None if main + wide == length else _below(base, build.add(start, length), wide))
+            return
         if copies > 1:
             with builder.loop("i", main, single, lanes) as i:
                 body([build.add(start, i)], lanes, None)
@@ -69,7 +99,7 @@ def strips(
     high = build.bounds(stop)[1]
     main_stop = bounded(builder, build.add(start, build.mul(build.div(length, block), block)), high)
     with builder.loop("i", start, main_stop, block) as i:
-        body([build.add(i, c * lanes) for c in range(copies)], lanes, None)
+        several(i)
     if target.masked and lanes > 1:
         with builder.loop("i", main_stop, stop, lanes) as i:
             body([i], lanes, _below(i, stop, lanes))

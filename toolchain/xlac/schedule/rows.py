@@ -33,6 +33,7 @@ from xlac.schedule.nest import (
     SERIAL_WORK,
     bounded,
     chunk_of,
+    joins,
     lanes_for,
     outer,
     strips,
@@ -107,7 +108,7 @@ class Rows:
     def _size(self) -> None:
         extent = self.vector.extent if self.vector else 1
         self.lanes = lanes_for(self.target, self.survey.dtypes, extent)
-        self.copies = unroll_for(self.target, self.survey.statements)
+        self.copies, self.join = unroll_for(self.target, self.survey.statements), joins(self.target, self.survey.flops)
         if self.by_row and self.ordered:
             self.lanes = 1
         self.each = self.survey.flops + len(self.survey.accesses)  # operations an element
@@ -177,7 +178,7 @@ class Rows:
                     body([build.index(0)], 1, None)
                 else:
                     start, length = self._stretch(vector)
-                    strips(builder, self.target, start, length, self.lanes, copies, body)
+                    strips(builder, self.target, start, length, self.lanes, copies, body, self.join)
             for r, accumulator in gathered.items():
                 self._finish(r, accumulator, None, kept)
             for node, (buffer, strides) in homes.items():
@@ -209,7 +210,8 @@ class Rows:
         """Vectors that a pass along rows works on at once: as many accumulators hide the latency of each."""
         if self.vector is None or self.lanes == 1:
             return 1
-        return max(1, min(unroll_for(self.target, 2 * one.size), self.vector.extent // self.lanes))
+        copies = min(unroll_for(self.target, 2 * one.size, self.survey.flops), self.vector.extent // self.lanes)
+        return 1 << max(1, copies).bit_length() - 1
 
     def _columns(self, counters: Mapping[Run, Expr], vector: Run, bases: Sequence[Expr], wide: int) -> None:
         """Every pass for vectors of positions of the kept axes: each lane is a result."""
