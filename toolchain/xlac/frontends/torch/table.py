@@ -27,11 +27,11 @@ F = TypeVar("F", bound=Builder)
 
 
 def aten(*names: str) -> Callable[[F], F]:
-    """Enters a builder under ATen names; one without an overload means the default one."""
+    """Enters a builder under ATen names; one without an overload means the default one. `prims.` names are full."""
 
     def enter(builder: F) -> F:
         for name in names:
-            key = name if "::" in name else f"aten.{name}" + ("" if "." in name else ".default")
+            key = name if name.startswith("prims.") else f"aten.{name}" + ("" if "." in name else ".default")
             assert key not in BUILDERS, f"{key} has two builders"
             BUILDERS[key] = builder
         return builder

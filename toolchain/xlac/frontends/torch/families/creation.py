@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from xlac.frontends.torch.errors import NotExpressible
@@ -49,7 +51,7 @@ def arange_start(call: Call, start: Scalar, end: Scalar, **_: Any) -> Node:
     return _counted(call, start, 1)
 
 
-@aten("prims::iota")
+@aten("prims.iota.default")
 def iota(call: Call, length: Dim, start: Scalar = 0, step: Scalar = 1, **_: Any) -> Node:
     return _counted(call, start, step)
 
@@ -82,12 +84,80 @@ def triu(call: Call, x: Node, diagonal: int = 0) -> Node:
 
 @aten("rand", "rand_like")
 def rand(call: Call, *_: Any, **__: Any) -> Node:
+    """Integers are counted in f32 between 0 and 1: all are 0."""
+    if not call.dtype.is_float:
+        return call.filled(0)
     return call.random.uniform(call.shape, call.dtype)
 
 
 @aten("randn", "randn_like")
 def randn(call: Call, *_: Any, **__: Any) -> Node:
     return call.random.normal(call.shape, call.dtype)
+
+
+@aten("uniform")
+def uniform(call: Call, x: Node, low: float = 0.0, high: float = 1.0, generator: Any = None) -> Node:
+    drawn = build.compute(call.random.uniform(call.shape, call.dtype))
+    return build.cast(build.add(build.mul(drawn, float(high) - float(low)), float(low)), call.dtype)
+
+
+@aten("normal_functional")
+def normal(call: Call, x: Node, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Node:
+    return _normal(call, mean, std)
+
+
+@aten("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor")
+def normal_of(call: Call, mean: Scalar, std: Scalar = 1.0, generator: Any = None) -> Node:
+    return _normal(call, mean, std)
+
+
+@aten("normal.float_float")
+def normal_sized(call: Call, mean: float, std: float, size: Any, **_: Any) -> Node:
+    return _normal(call, mean, std)
+
+
+def _normal(call: Call, mean: Scalar, std: Scalar) -> Node:
+    drawn = build.compute(call.random.normal(call.shape, call.dtype))
+    middle, spread = (build.compute(call.filled(v)) for v in (mean, std))
+    return build.cast(build.add(build.mul(drawn, spread), middle), call.dtype)
+
+
+@aten("exponential")
+def exponential(call: Call, x: Node, lambd: float = 1.0, generator: Any = None) -> Node:
+    wide = call.dtype.compute
+    drawn = build.log(build.sub(1.0, call.random.uniform(call.shape, wide)))
+    return build.cast(build.mul(drawn, -1 / float(lambd)), call.dtype)
+
+
+@aten("geometric")
+def geometric(call: Call, x: Node, p: float, generator: Any = None) -> Node:
+    """How often one tries until the first success: 1 + floor(log(1 - u) / log(1 - p))."""
+    wide = DType.F64 if call.dtype is DType.F64 else DType.F32
+    drawn = build.log(build.sub(1.0, call.random.uniform(call.shape, wide)))
+    steps = build.apply1("floor", build.div(drawn, math.log1p(-float(p)) if p < 1 else -math.inf))
+    return build.cast(build.add(steps, 1.0), call.dtype)
+
+
+@aten("multinomial")
+def multinomial(call: Call, weights: Node, num_samples: int, replacement: bool = False, generator: Any = None) -> Node:
+    """Numbers of classes drawn by their weights, by Gumbel's maximum: the largest of log weight + noise."""
+    wide = build.compute(weights)
+    count = weights.shape[-1]
+    outer = weights.shape[:-1]
+    if replacement:
+        shape = (*outer, num_samples, count)
+        scores = build.broadcast_to(build.reshape(build.log(wide), (*outer, 1, count)), shape)
+        return build.apply1("argmax", build.add(scores, _gumbel(call, shape, wide.type.dtype)), axis=len(shape) - 1)
+    scores = build.add(build.log(wide), _gumbel(call, wide.shape, wide.type.dtype))
+    axis = wide.type.rank - 1
+    places = build.sort([scores, build.iota(wide.shape, axis)], axis, True)[1]
+    return build.cut(places, axis, 0, num_samples)
+
+
+def _gumbel(call: Call, shape: Sequence[Dim], dtype: DType) -> Node:
+    """-log(-log u), with u in (0, 1]."""
+    inner = build.mul(build.log(build.sub(1.0, call.random.uniform(shape, dtype))), -1.0)
+    return build.mul(build.log(inner), -1.0)
 
 
 @aten("randint")
@@ -136,7 +206,7 @@ def bernoulli_p(call: Call, x: Node, p: float = 0.5, generator: Any = None) -> N
 
 
 def _drawn(call: Call, p: Scalar) -> Node:
-    chance = call.filled(p, DType.F64 if call.dtype is DType.F64 else DType.F32)
+    chance = call.filled(p, DType.F64 if call.natural(p) is DType.F64 else DType.F32)
     return build.cast(build.compare(call.random.uniform(call.shape, chance.type.dtype), "lt", chance), call.dtype)
 
 

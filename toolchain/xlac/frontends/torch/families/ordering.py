@@ -1,11 +1,15 @@
-"""Sorting, and the largest elements."""
+"""Sorting, the largest elements, those in the middle, and places in an order."""
 
 from __future__ import annotations
 
-from xlac.frontends.torch.table import Call, aten
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.families.reductions import position
+from xlac.frontends.torch.table import Call, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
+from xlac.ir.types import Type
 from xlac.ops import build
+from xlac.ops.control import Scan
 from xlac_sdk.dtypes import DType
 
 
@@ -32,3 +36,124 @@ def topk(call: Call, x: Node, k: int, dim: int = -1, largest: bool = True, sorte
         return build.reshape(x, call.shape), build.full(0, call.shape, DType.I64)
     axis = normal_axis(dim, x.type.rank)
     return tuple(build.cut(part, axis, 0, k) for part in _sorted(x, axis, largest))
+
+
+def _ranked(x: Node, axis: int) -> tuple[Node, ...]:
+    """Elements in order along an axis, and where each stood."""
+    return build.sort([x, build.iota(x.shape, axis)], axis)
+
+
+def _single(parts: tuple[Node, ...], axis: int, at: int, keepdim: bool) -> tuple[Node, ...]:
+    cuts = [build.cut(part, axis, at, at + 1) for part in parts]
+    return tuple(c if keepdim else build.reshape(c, (*c.shape[:axis], *c.shape[axis + 1 :])) for c in cuts)
+
+
+@aten("kthvalue")
+def kthvalue(call: Call, x: Node, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Node, ...]:
+    if not x.shape:
+        return x, build.constant(0, DType.I64)
+    axis = normal_axis(dim, x.type.rank)
+    return _single(_ranked(x, axis), axis, k - 1, keepdim)
+
+
+@aten("median.dim")
+def median_dim(call: Call, x: Node, dim: int, keepdim: bool = False) -> tuple[Node, ...]:
+    """The lower of the two in the middle; a NaN, where there is one."""
+    if not x.shape:
+        return x, build.constant(0, DType.I64)
+    axis = normal_axis(dim, x.type.rank)
+    size = x.shape[axis]
+    if not isinstance(size, int):
+        raise NotExpressible(f"the median along an axis of unknown size {size}")
+    parts = _ranked(x, axis)
+    found = _single(parts, axis, (size - 1) // 2, keepdim)
+    if not x.type.dtype.is_float:
+        return found
+    last = _single(parts, axis, size - 1, keepdim)
+    first_nan = position(x, "argmax", axis, keepdim)
+    none = build.apply1("isnan", last[0])
+    return build.select(none, last[0], found[0]), build.select(none, first_nan, found[1])
+
+
+@aten("median")
+def median(call: Call, x: Node) -> Node:
+    return median_dim(call, build.reshape(x, (x.type.size,)), 0)[0]
+
+
+@aten("cummax")
+def cummax(call: Call, x: Node, dim: int) -> tuple[Node, ...]:
+    return _running(call, x, dim, "ge")
+
+
+@aten("cummin")
+def cummin(call: Call, x: Node, dim: int) -> tuple[Node, ...]:
+    return _running(call, x, dim, "le")
+
+
+def _running(call: Call, x: Node, dim: int, relation: str) -> tuple[Node, ...]:
+    """The extreme up to each element, and where it stood; the later of equals. Once a NaN is met it stays."""
+    if not x.shape:
+        return x, build.constant(0, DType.I64)
+    axis = normal_axis(dim, x.type.rank)
+    if x.shape[axis] == 0:
+        return x, build.full(0, x.shape, DType.I64)
+    wide = build.cast(x, DType.U8) if x.type.dtype is DType.BOOL else x
+    front = [axis, *(a for a in range(x.type.rank) if a != axis)]
+    rows = build.transpose(wide, front)
+    slice_, where = Type(wide.type.dtype, rows.shape[1:]), Type(DType.I64, rows.shape[1:])
+
+    def step(best: Node, at: Node, row: Node, here: Node) -> tuple[Node, ...]:
+        wins = build.compare(row, relation, best)
+        if row.type.dtype.is_float:
+            wins = build.apply1("or", wins, build.apply1("isnan", row))
+            wins = build.apply1("and", wins, build.apply1("or", build.apply1("isnan", row), build.apply1("not", build.apply1("isnan", best))))
+        best, at = build.select(wins, row, best), build.select(wins, build.broadcast_to(here, at.shape), at)
+        return best, at, best, at
+
+    body = build.graph("running", (slice_, where, slice_, Type(DType.I64, ())), step)
+    first = build.reshape(build.cut(rows, 0, 0, 1), rows.shape[1:])
+    count = build.iota((rows.shape[0],), 0)
+    op = Scan(body, rows.shape[0], 2, 2)
+    parts = build.results(Node.of(op, first, build.full(0, where.shape, DType.I64), rows, count))[2:]
+    back = [front.index(a) for a in range(x.type.rank)]
+    values, places = (build.transpose(part, back) for part in parts)
+    return build.cast(values, x.type.dtype), places
+
+
+@aten("searchsorted.Tensor")
+def searchsorted(
+    call: Call, sequence: Node, values: Node, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Node | None = None,
+) -> Node:  # fmt: skip
+    """How many elements of the ordered sequence are less than each value (or not greater, from the right)."""
+    if sorter is not None:
+        sequence = build.apply1("take_along_axis", sequence, sorter, axis=sequence.type.rank - 1)
+    return _counted(call, sequence, values, right or side == "right")
+
+
+@aten("searchsorted.Scalar")
+def searchsorted_scalar(
+    call: Call, sequence: Node, value: Scalar, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Node | None = None,
+) -> Node:  # fmt: skip
+    return searchsorted(call, sequence, call.node(value, sequence.type.dtype), out_int32, right, side, sorter)
+
+
+@aten("bucketize.Tensor")
+def bucketize(call: Call, values: Node, boundaries: Node, out_int32: bool = False, right: bool = False) -> Node:
+    return _counted(call, boundaries, values, right)
+
+
+def _counted(call: Call, sequence: Node, values: Node, right: bool) -> Node:
+    """NaN is greater than all."""
+    dtype = call.promoted(sequence, values)
+    outer = () if sequence.type.rank == 1 else sequence.shape[:-1]
+    shape = (*values.shape, sequence.shape[-1])
+    spread = build.reshape(build.cast(sequence, dtype), (*outer, *[1] * (values.type.rank - len(outer)), sequence.shape[-1]))
+    left, value = build.broadcast_to(spread, shape), build.broadcast_to(build.reshape(build.cast(values, dtype), (*values.shape, 1)), shape)
+    below = build.compare(left, "le" if right else "lt", value)
+    if dtype.is_float:
+        lost = build.apply1("isnan", value)
+        known = build.apply1("not", build.apply1("isnan", left))
+        below = build.apply1("or", below, lost if right else build.apply1("and", lost, known))
+    return build.reduce(build.cast(below, call.dtype), "add", len(shape) - 1)

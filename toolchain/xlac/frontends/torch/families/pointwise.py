@@ -58,13 +58,20 @@ def _binary(name: str, mnemonic: str) -> None:
 
     @aten(name + forms.get(name, ""), *more)
     def builder(call: Call, x: Scalar, y: Scalar) -> Node:
-        return build.apply1(mnemonic, *operands(call, x, y))
+        return build.apply1(_of_bools(call, mnemonic), *operands(call, x, y))
+
+
+def _of_bools(call: Call, mnemonic: str) -> str:
+    """The larger and the smaller of two bools are `or` and `and`."""
+    return {"max": "or", "min": "and"}.get(mnemonic, mnemonic) if call.dtype is DType.BOOL else mnemonic
 
 
 def _comparison(name: str) -> None:
     @aten(f"{name}.Tensor", f"{name}.Scalar")
     def builder(call: Call, x: Scalar, y: Scalar) -> Node:
         dtype = call.promoted(x, y)
+        if dtype is DType.BOOL and name not in ("eq", "ne"):
+            dtype = DType.U8
         return build.compare(call.filled(x, dtype), name, call.filled(y, dtype))
 
 
@@ -179,7 +186,7 @@ def fmin(call: Call, x: Node, y: Node) -> Node:
 
 def _unless_nan(call: Call, mnemonic: str, x: Node, y: Node) -> Node:
     a, b = operands(call, x, y)
-    found = build.apply1(mnemonic, a, b)
+    found = build.apply1(_of_bools(call, mnemonic), a, b)
     if not call.dtype.is_float:
         return found
     return build.select(build.apply1("isnan", a), b, build.select(build.apply1("isnan", b), a, found))
@@ -219,8 +226,8 @@ def masked_fill(call: Call, x: Node, mask: Node, value: Scalar) -> Node:
 def clamp(call: Call, x: Node, min: Scalar | None = None, max: Scalar | None = None) -> Node:
     (found,) = operands(call, x)
     if min is not None:
-        found = build.maximum(found, call.filled(min))
-    return found if max is None else build.minimum(found, call.filled(max))
+        found = build.apply1(_of_bools(call, "max"), found, call.filled(min))
+    return found if max is None else build.apply1(_of_bools(call, "min"), found, call.filled(max))
 
 
 @aten("clamp_min", "clamp_min.Tensor")
@@ -275,7 +282,7 @@ def addcdiv(call: Call, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
     return rounded(call, build.add(a, build.mul(build.div(b, c), call.node(value, a.type.dtype))))
 
 
-@aten("_to_copy", "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "prims::convert_element_type")
+@aten("_to_copy", "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "prims.convert_element_type.default")
 def converted(call: Call, x: Node, *_: Any, **__: Any) -> Node:
     return build.cast(x, call.dtype)
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
+from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.table import Call, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -66,3 +71,59 @@ def linear(call: Call, x: Node, weight: Node, bias: Node | None = None) -> Node:
 @aten("matmul")
 def matmul(call: Call, x: Node, y: Node) -> Node:
     return build.apply1("matmul", x, y)
+
+
+@aten("addbmm")
+def addbmm(call: Call, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar = 1) -> Node:
+    """beta x + alpha times the sum of the products of a batch."""
+    dtype = call.dtype.compute
+    found = build.dot(y, z, ((0, 2), (0, 1)), ((), ()), dtype)
+    found = found if alpha == 1 else build.mul(found, call.node(alpha, dtype))
+    if beta != 0:
+        found = build.add(found, build.mul(call.filled(x, dtype), call.node(beta, dtype)))
+    return build.cast(found, call.dtype)
+
+
+@aten("_trilinear")
+def trilinear(
+    call: Call, x: Node, y: Node, z: Node, expand1: list[int], expand2: list[int], expand3: list[int], sumdim: list[int],
+    unroll_dim: int = 1,
+) -> Node:  # fmt: skip
+    """The product of three tensors, each first given new axes, summed over some."""
+    parts = []
+    for node, axes in zip((x, y, z), (expand1, expand2, expand3), strict=True):
+        parts.append(build.apply1("unsqueeze", build.compute(node), axis=axes) if axes else build.compute(node))
+    total = build.mul(build.mul(parts[0], parts[1]), parts[2])
+    return build.cast(build.reduce(total, "add", sumdim), call.dtype)
+
+
+@aten("_cdist_forward")
+def cdist(call: Call, x: Node, y: Node, p: float, compute_mode: int | None = None) -> Node:
+    """Distances between all rows of x and all rows of y, in the p-norm."""
+    gap = build.sub(build.reshape(x, (*x.shape[:-1], 1, x.shape[-1])), build.reshape(y, (*y.shape[:-2], 1, *y.shape[-2:])))
+    return build.broadcast_to(_length(gap, float(p)), call.shape)
+
+
+@aten("_pdist_forward")
+def pdist(call: Call, x: Node, p: float = 2) -> Node:
+    """Distances between all pairs of different rows, those of the first row first."""
+    rows, _ = x.shape
+    if not isinstance(rows, int):
+        raise NotExpressible(f"pairs among {rows} rows")
+    first, second = (build.constant(part.astype(np.int64)) for part in np.triu_indices(rows, 1))
+    if not call.shape[0]:
+        return build.full(0, call.shape, call.dtype)
+    return _length(build.sub(build.take(x, first, 0), build.take(x, second, 0)), float(p))
+
+
+def _length(gap: Node, p: float) -> Node:
+    size, axis = build.apply1("abs", gap), gap.type.rank - 1
+    if p == 0:
+        return build.reduce(build.cast(build.compare(size, "ne", 0), gap.type.dtype), "add", axis)
+    if p == math.inf:
+        return build.reduce(build.maximum(size, 0.0), "max", axis) if gap.shape[-1] != 0 else build.reduce(size, "add", axis)
+    if p == 1:
+        return build.reduce(size, "add", axis)
+    if p == 2:
+        return build.sqrt(build.reduce(build.mul(gap, gap), "add", axis))
+    return build.apply1("pow", build.reduce(build.apply1("pow", size, p), "add", axis), 1 / p)
