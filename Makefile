@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test lint types specs conformance fuzz docs bless bench-setup bench clean
+.PHONY: demo test test-cross lint types specs conformance fuzz docs bless bench-setup bench clean
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -23,6 +23,15 @@ types: $(VENV)/.tested
 
 specs: $(VENV)/.tested ## every shipped spec on every backend, the large ones interpreted too: minutes
 	$(BIN)/python -m pytest -n 2 tests/specs --all
+
+# Emulators, linkers and the C libraries of other machines, as Debian calls them; node runs WebAssembly.
+CROSS := clang lld qemu-user qemu-system-arm gcc-arm-none-eabi nodejs valgrind \
+  $(foreach machine,arm-linux-gnueabihf aarch64-linux-gnu riscv64-linux-gnu,gcc-$(machine)) \
+  libc6-dev-armhf-cross libc6-dev-arm64-cross libc6-dev-riscv64-cross
+
+test-cross: $(VENV)/.tested ## ahead of time for other machines, run here by emulators; installs them, so it wants root
+	dpkg -s $(CROSS) >/dev/null 2>&1 || { apt-get update && apt-get install -y --no-install-recommends $(CROSS); }
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cross tests/cross
 
 conformance: $(VENV)/.tested ## every op and kernel case on every installed backend, with a report
 	for target in reference c cpu; do $(BIN)/xlac backend test $$target || exit 1; done

@@ -343,6 +343,10 @@ XL5111 The linker refuses the objects
 Its own words follow. What it misses may be functions that compilers call for arithmetic a processor lacks: libgcc has
 them.
 
+XL5112 Processors between which nothing can choose
+An artefact for several processors asks the one it runs on. It can tell the levels of x86-64 apart: --cpu
+x86-64-v2,x86-64-v3,x86-64-v4.
+
 XL6001 The wrong inputs
 An input or output is missing, unknown or given twice. `xlac check` lists them.
 
@@ -438,6 +442,12 @@ Files with the suffix .pt2 are those that torch.export.save writes.
 
 XL7307 An unknown option of torch.compile
 torch.compile(model, backend="xlac", options={…}) takes target, threads, precision and fallback.
+
+XL7008 Two values of one name
+In an ONNX graph each name is given a value once.
+
+XL7009 An operator set that is newer than this importer
+The meaning of its operators may have changed. Convert the model with onnx.version_converter, or take a newer xlac.
 
 XL9001 A bug in xlac
 Please report it with the traceback.

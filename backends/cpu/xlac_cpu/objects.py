@@ -79,6 +79,7 @@ def code_generator(machine: Machine) -> Any:
     if machine.arch == host().arch:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()
     else:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()

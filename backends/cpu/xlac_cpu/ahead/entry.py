@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from xlac_cpu.ahead.levels import PSABI, XSAVE, levels
 from xlac_cpu.machine import Machine
 from xlac_cpu.module import template
 from xlac_sdk.capi import Api
@@ -34,4 +35,7 @@ def entry(api: Api, machines: Sequence[Machine], room: int, mark: str, texts: Se
         hash_step=STEP,
         hash_mix=MIX,
         attributes=machine.attributes,
+        levels=levels(machines) if len(machines) > 1 else [],
+        psabi=PSABI,
+        xsave=XSAVE,
     )
