@@ -449,6 +449,13 @@ In an ONNX graph each name is given a value once.
 XL7009 An operator set that is newer than this importer
 The meaning of its operators may have changed. Convert the model with onnx.version_converter, or take a newer xlac.
 
+XL7401 Not expressible as ONNX
+Every node is listed whose meaning no operator of ONNX has, alone or together with others. What is listed may be computed
+before or after the part that is exported.
+
+XL7402 Not expressible as StableHLO
+Every node is listed that StableHLO cannot say.
+
 XL9001 A bug in xlac
 Please report it with the traceback.
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from xlac.frontends.onnx.tensors import array_of
+from xlac.frontends.onnx.files import Files
+from xlac.frontends.onnx.tensors import array_of, dense
 from xlac.ir.op import ShapeError
 
 
-def read(node: Any, folder: Path | None) -> dict[str, Any]:
+def read(node: Any, files: Files) -> dict[str, Any]:
     """Name to int, float, str, list of these, array (a tensor), or GraphProto (a body)."""
-    return {a.name: _value(a, folder) for a in node.attribute}
+    return {a.name: _value(a, files) for a in node.attribute}
 
 
-def _value(attribute: Any, folder: Path | None) -> Any:
+def _value(attribute: Any, files: Files) -> Any:
     from onnx import AttributeProto as A
 
     match attribute.type:
@@ -26,7 +26,9 @@ def _value(attribute: Any, folder: Path | None) -> Any:
         case A.STRING:
             return _text(attribute.s)
         case A.TENSOR:
-            return array_of(attribute.t, folder)
+            return array_of(attribute.t, files)
+        case A.SPARSE_TENSOR:
+            return dense(attribute.sparse_tensor, files)
         case A.GRAPH:
             return attribute.g
         case A.FLOATS:
@@ -36,7 +38,7 @@ def _value(attribute: Any, folder: Path | None) -> Any:
         case A.STRINGS:
             return [_text(s) for s in attribute.strings]
         case A.TENSORS:
-            return [array_of(t, folder) for t in attribute.tensors]
+            return [array_of(t, files) for t in attribute.tensors]
         case A.GRAPHS:
             return list(attribute.graphs)
         case A.TYPE_PROTO:

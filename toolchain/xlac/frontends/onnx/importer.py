@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from xlac.frontends.onnx import attributes, registry
 from xlac.frontends.onnx.call import Call
+from xlac.frontends.onnx.files import Files
 from xlac.frontends.onnx.known import DataDependent, Known, NeedsValue
 from xlac.frontends.onnx.problems import problem, unsupported
 from xlac.frontends.onnx.ragged import lifted
 from xlac.frontends.onnx.registry import Version
 from xlac.frontends.onnx.scope import Poisoned, Scope
-from xlac.frontends.onnx.tensors import Encoded, array_of
+from xlac.frontends.onnx.tensors import Encoded, array_of, dense
 from xlac.frontends.onnx.values import Coded, Optional, Ragged, Value
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
@@ -24,7 +24,7 @@ from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 INLINE_BYTES = 1024  # a smaller initializer is a constant of the graph, a larger one a weight beside it
 DEPTH = 100  # of functions and bodies inside each other
-NODES = 2_000_000  # that functions and unrolled loops may come to
+NODES = 200_000  # that functions and unrolled loops may come to
 ABSENT = Optional(None)  # what a function's input stands for when the call leaves it out
 
 
@@ -40,8 +40,8 @@ class Trial:
 class Importer:
     """Holds what the nodes of one model share: functions, weights, what is known, and what went wrong."""
 
-    def __init__(self, model: Any, folder: Path | None) -> None:
-        self.model, self.folder = model, folder
+    def __init__(self, model: Any, files: Files) -> None:
+        self.model, self.files = model, files
         self.functions = {(domain_of(f.domain), f.name): f for f in model.functions}
         self.weights: dict[str, Array] = {}
         self.known = Known(self.weights)
@@ -52,17 +52,27 @@ class Importer:
         self.scope = Scope(versions=versions_of(model))
 
     def initializers(self, graph: Any) -> None:
-        """Puts the constants of a graph into the scope."""
+        """Puts the constants of a graph into the scope. A constant that makes no sense is noted."""
         for tensor in graph.initializer:
-            self.scope.values[tensor.name] = self.scope.own(self._initializer(tensor))
+            self._hold(tensor.name, lambda tensor=tensor: array_of(tensor, self.files))  # type: ignore[misc]
+        for sparse in graph.sparse_initializer:
+            self._hold(sparse.values.name, lambda sparse=sparse: dense(sparse, self.files))  # type: ignore[misc]
 
-    def _initializer(self, tensor: Any) -> Value:
-        found = array_of(tensor, self.folder)
+    def _hold(self, name: str, read: Callable[[], Array | Encoded]) -> None:
+        if name in self.scope.values:
+            self.problems.append(Diagnostic("XL7008", f"two values are called '{name}'"))
+        try:
+            self.scope.values[name] = self.scope.own(self._constant(name, read()))
+        except ShapeError as error:
+            self.problems.append(Diagnostic("XL7004", f"initializer '{name}': {error}", hint=error.hint))
+            self.scope.values[name] = None
+
+    def _constant(self, name: str, found: Array | Encoded) -> Value:
+        """Data as a constant of the graph or, where there is much of it, as a weight beside it."""
         array = found.codes if isinstance(found, Encoded) else found
         if array.nbytes <= INLINE_BYTES:
             node = build.constant(array)
         else:
-            name = tensor.name
             while name in self.weights:
                 name += "'"
             self.weights[name] = array
@@ -78,6 +88,8 @@ class Importer:
             results = self._attempt(node)
             for number, name in enumerate(node.output):
                 if name:
+                    if name in self.scope.values:
+                        self.problems.append(Diagnostic("XL7008", f"two values are called '{name}'"))
                     self.scope.values[name] = results[number] if number < len(results) else None
 
     def _attempt(self, node: Any) -> tuple[Value, ...]:
@@ -106,7 +118,7 @@ class Importer:
         if function is not None:
             return self.function(function, node, inputs)
         assert found is not None
-        given = attributes.read(node, self.folder)
+        given = attributes.read(node, self.files)
         call = Call(node.op_type, domain, version, inputs, given, tuple(node.output), self)
         results = self._built(found, call)
         return tuple(_placed(value, node, number) for number, value in enumerate(results))

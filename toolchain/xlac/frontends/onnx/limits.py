@@ -9,13 +9,16 @@ from xlac.ir.dims import Dim
 from xlac.ir.op import ShapeError
 
 BYTES = 1 << 36  # of one tensor
+RANK = 32  # axes of a tensor
 STEPS = 1024  # of a loop that is unrolled
 
 
-def check_size(shape: Sequence[Dim], nbytes: int) -> None:
-    """Refuses a tensor that no machine holds, and sizes below zero. Raises ShapeError."""
+def check_size(shape: Sequence[Dim], nbytes: int, limit: int = BYTES) -> None:
+    """Refuses a tensor of more than `limit` bytes, and sizes below zero. Raises ShapeError."""
+    if len(shape) > RANK:
+        raise ShapeError(f"a tensor of rank {len(shape)}; at most {RANK} axes are supported")
     known = [size for size in shape if isinstance(size, int)]
     if any(size < 0 for size in known):
         raise ShapeError(f"a tensor of shape {list(shape)} has a size below zero")
-    if math.prod(known) * nbytes > BYTES:
-        raise ShapeError(f"a tensor of shape {list(shape)} takes more than {BYTES >> 30} GiB")
+    if 0 not in known and math.prod(known) * nbytes > limit:
+        raise ShapeError(f"a tensor of shape {list(shape)} takes more than {limit >> 30} GiB")

@@ -43,3 +43,12 @@ def unknown(given: Iterable[str], inputs: Sequence[str]) -> None:
             near = get_close_matches(name, inputs, 1)
             hint = f"did you mean '{near[0]}'?" if near else f"the model has: {', '.join(inputs)}"
             raise SourceError(Diagnostic("XL2015", f"there is no input '{name}' to set", hint=hint))
+
+
+def check_versions(model: Any) -> None:
+    """Refuses operator sets that are newer than those that the operators here were written for."""
+    for entry in model.opset_import:
+        newest = registry.NEWEST.get(entry.domain)
+        if newest is not None and entry.version > newest:
+            name = entry.domain or "ai.onnx"
+            raise SourceError(Diagnostic("XL7009", f"the model uses operator set {entry.version} of {name}; the newest known is {newest}"))

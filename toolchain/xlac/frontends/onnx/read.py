@@ -7,22 +7,31 @@ from pathlib import Path
 from typing import Any
 
 import xlac.frontends.onnx.ops  # noqa: F401 - registers the operators
+from xlac.frontends.onnx.files import Files
 from xlac.frontends.onnx.importer import Importer
 from xlac.frontends.onnx.interface import Inputs, Outputs
-from xlac.frontends.onnx.problems import unknown
+from xlac.frontends.onnx.problems import check_versions, unknown
 from xlac.frontends.onnx.symbols import Symbols
 from xlac.ir.graph import Graph
 from xlac.model import Interface, Model, Undecided
-from xlac_sdk.source import SourceError
+from xlac_sdk.source import Diagnostic, SourceError
 
 
 def read(source: Path | Any, dims: Mapping[str, int | str], params: Mapping[str, object], allow_outside: bool) -> Model:
     """The model. Raises SourceError with every problem, or Undecided when sizes depend on values of inputs."""
-    import onnx
+    files = Files(source, allow_outside) if isinstance(source, Path) else Files()
+    proto = files.model() if isinstance(source, Path) else source
+    try:
+        return _read(proto, files, dims, params)
+    except UnicodeDecodeError:
+        raise SourceError(Diagnostic("XL7001", "the model has names that are not UTF-8 text")) from None
+    except RecursionError:
+        raise SourceError(Diagnostic("XL7007", "the model's graphs and functions stand too deep in each other")) from None
 
-    folder = source.parent if isinstance(source, Path) else None
-    proto = onnx.load_model(source, load_external_data=False) if isinstance(source, Path) else source
-    importer = Importer(proto, folder)
+
+def _read(proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]) -> Model:
+    check_versions(proto)
+    importer = Importer(proto, files)
     graph = proto.graph
     importer.initializers(graph)
     asked = [info for info in graph.input if info.name not in importer.scope.values]

@@ -14,6 +14,8 @@ Builder = Callable[["Call"], "Value | tuple[Value, ...]"]
 
 ML = "ai.onnx.ml"
 MICROSOFT = "com.microsoft"
+NEWEST = {"": 28, "ai.onnx": 28, ML: 5, MICROSOFT: 1}
+"""The newest operator sets that the operators were written for."""
 
 
 @dataclass(frozen=True, slots=True)

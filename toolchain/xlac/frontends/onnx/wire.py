@@ -1,0 +1,114 @@
+"""The protobuf of an .onnx file with the data of its tensors left in the file.
+
+Parsing a file of weights with the protobuf library takes a copy of all of them. Here the file is mapped, its fields are
+walked (protobuf's wire format: a key, then a varint, 8, 4 or a counted number of bytes), and a smaller protobuf is made
+in which long `raw_data` is replaced by its place in the file, told as ONNX tells of external data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+LONG = 4096  # bytes; what is shorter is copied as it is
+DEPTH = 100  # of messages inside each other, as in the protobuf library
+
+VARINT, FIXED64, COUNTED, FIXED32 = 0, 1, 2, 5
+RAW_DATA, EXTERNAL_DATA, DATA_LOCATION = 9, 13, 14  # fields of TensorProto
+
+INSIDE: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {},
+}
+"""Messages in which tensors are, by field: onnx.proto's ModelProto, GraphProto, FunctionProto, NodeProto, …"""
+
+
+class Malformed(ValueError):
+    """Bytes that are no protobuf."""
+
+
+def without_data(buffer: memoryview, location: str) -> bytes:
+    """A ModelProto without its long raw data, which its tensors say is in `location`, at its offset. Raises Malformed."""
+    return b"".join(_message(buffer, 0, len(buffer), "model", location, 0))
+
+
+def _message(buffer: memoryview, start: int, end: int, kind: str, location: str, depth: int) -> list[bytes | memoryview]:
+    """The parts of a message as it is to be."""
+    if depth > DEPTH:
+        raise Malformed(f"messages stand more than {DEPTH} deep in each other")
+    parts: list[bytes | memoryview] = []
+    kept = start
+    for at, field, wire, begin, stop in _fields(buffer, start, end):
+        if wire != COUNTED or stop - begin <= LONG:
+            continue
+        if kind == "tensor" and field == RAW_DATA:
+            parts += [buffer[kept:at], _placed(location, begin, stop - begin)]
+        elif field in INSIDE[kind]:
+            inner = _message(buffer, begin, stop, INSIDE[kind][field], location, depth + 1)
+            parts += [buffer[kept:at], _key(field, COUNTED), _varint(sum(map(len, inner))), *inner]
+        else:
+            continue
+        kept = stop
+    parts.append(buffer[kept:end])
+    return parts
+
+
+def _fields(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """Where each field begins, its number and wire type, and where its content begins and ends."""
+    at = start
+    while at < end:
+        begin = at
+        key, at = _read(buffer, at, end)
+        field, wire = key >> 3, key & 7
+        if wire == COUNTED:
+            size, at = _read(buffer, at, end)
+            stop = at + size
+        elif wire == VARINT:
+            _, stop = _read(buffer, at, end)
+        elif wire in (FIXED64, FIXED32):
+            stop = at + (8 if wire == FIXED64 else 4)
+        else:
+            raise Malformed(f"wire type {wire} at byte {begin}")
+        if stop > end or field == 0:
+            raise Malformed(f"the field at byte {begin} goes beyond its message")
+        yield begin, field, wire, at, stop
+        at = stop
+
+
+def _read(buffer: memoryview, at: int, end: int) -> tuple[int, int]:
+    """A varint and where it ends."""
+    found = shift = 0
+    while at < end and shift < 64:
+        byte = buffer[at]
+        at += 1
+        found |= (byte & 127) << shift
+        if byte < 128:
+            return found, at
+        shift += 7
+    raise Malformed(f"a number at byte {at} does not end")
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _key(field: int, wire: int) -> bytes:
+    return _varint(field << 3 | wire)
+
+
+def _placed(location: str, offset: int, length: int) -> bytes:
+    """The fields that say that a tensor's data is elsewhere."""
+    found = _key(DATA_LOCATION, VARINT) + _varint(1)
+    for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
+        entry = b"".join(_key(n, COUNTED) + _varint(len(t)) + t for n, t in ((1, key.encode()), (2, value.encode())))
+        found += _key(EXTERNAL_DATA, COUNTED) + _varint(len(entry)) + entry
+    return found
