@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-cross lint types specs conformance fuzz docs bless bench-setup bench clean
+.PHONY: demo test test-cross lint types specs conformance fuzz docs bless bench-setup bench clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -38,6 +38,10 @@ conformance: $(VENV)/.tested ## every op and kernel case on every installed back
 
 fuzz: $(VENV)/.tested ## 2,000 random graphs: fusion on, fusion off and float64 agree
 	XLAC_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -n 2 tests/fuzz
+
+test-torch: $(VENV)/.tested ## PyTorch's own samples of every operator, every model and size; an hour
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,test-torch]"
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/torch --all
 
 docs: $(VENV)/.tested ## regenerate what is generated
 	$(BIN)/python -m xlac.ops.reference > docs/OPS.md

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -114,5 +117,25 @@ def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"PK\x03\x04 not an archive")
     with pytest.raises(SourceError, match="XL7306"):
         load(file)
-    with pytest.raises(SourceError, match="XL3001|XL7306"):
+    with pytest.raises(SourceError, match=r"XL3001|XL7306"):
         load(tmp_path / "absent.pt2")
+
+
+class Malicious:
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (Path("was_here"),)
+
+
+def test_a_file_cannot_run_code(saved: tuple[Path, torch.nn.Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever pickle is put in place of one that the archive has, it is not run."""
+    monkeypatch.chdir(tmp_path)
+    wicked = io.BytesIO()
+    torch.save(Malicious(), wicked)
+    for name in (n for n in zipfile.ZipFile(saved[0]).namelist() if n.endswith(".pt") or "weight" in n):
+        file = tmp_path / "wicked.pt2"
+        with zipfile.ZipFile(saved[0]) as source, zipfile.ZipFile(file, "w") as made:
+            for part in source.namelist():
+                made.writestr(part, wicked.getvalue() if part == name else source.read(part))
+        with contextlib.suppress(SourceError):
+            load(file)
+        assert not (tmp_path / "was_here").exists()

@@ -62,10 +62,14 @@ class Subgraph:
         self.inputs.append(Input(position, name, perm, any(isinstance(d, Sym) for d in shape)))
         return node if perm is None else build.transpose(node, inverse(perm))
 
+    def results(self) -> tuple[dict[str, Node], list[Result]]:
+        """The outputs of the model by name, and what the graph returns in terms of them."""
+        outputs: dict[str, Node] = {}
+        return outputs, [self._result(fx, outputs) for fx in output_of(self.module)]
+
     def program(self) -> TensorProgram:
         """Compiled. There must be nothing unsupported."""
-        outputs: dict[str, Node] = {}
-        results = [self._result(fx, outputs) for fx in output_of(self.module)]
+        outputs, results = self.results()
         seed = self.importer.random.seed
         used = set(Graph("", (), outputs).nodes())
         kept = [n for n in self.params if n in used or self._sizes_needed(n)]

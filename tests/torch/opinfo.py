@@ -1,0 +1,89 @@
+"""PyTorch's own samples of its operators (OpInfo), captured as graphs of ATen operations and run three ways."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+from xlac.frontends.torch.decompositions import decompositions
+from xlac.frontends.torch.tensors import array_of, tensor_of
+from xlac.ir.graph import Graph
+from xlac.ir.interpret import interpret
+from xlac.torched.program import Output, Passed
+from xlac.torched.subgraph import Options, Subgraph
+
+DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
+BY_NAME = {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of tensors, and tensors for it."""
+
+    function: Any
+    tensors: list[torch.Tensor]
+
+    def eager(self) -> list[torch.Tensor]:
+        found: list[torch.Tensor] = self.function(*[t.clone() for t in self.tensors])
+        return found
+
+    def graph(self) -> GraphModule:
+        """Functional ATen operations, as AOTAutograd would give them to a backend."""
+        function = torch.func.functionalize(self.function, remove="mutations")
+        made = make_fx(function, decomposition_table=decompositions(), tracing_mode="fake", _allow_non_fake_inputs=True)
+        module: GraphModule = made(*self.tensors)
+        for node in reversed(list(module.graph.nodes)):  # what writes a mutated argument back is not the backend's
+            if str(node.target) == "aten.copy_.default" and not node.users:
+                module.graph.erase_node(node)
+        module.graph.eliminate_dead_code()
+        return module
+
+
+def cases(name: str, dtype: torch.dtype, limit: int) -> Iterator[Case]:
+    """The first samples of an operator."""
+    op = BY_NAME[name]
+    if dtype not in op.supported_dtypes("cpu"):
+        return
+    torch.manual_seed(0)
+    for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), limit):
+        leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+
+        def function(*tensors: torch.Tensor, leaves: list[Any] = leaves, spec: Any = spec) -> list[torch.Tensor]:
+            given = iter(tensors)
+            first, args, named = pytree.tree_unflatten([next(given) if isinstance(x, torch.Tensor) else x for x in leaves], spec)
+            return [t for t in pytree.tree_leaves(op.op(first, *args, **named)) if isinstance(t, torch.Tensor)]
+
+        yield Case(function, [x.detach().clone() for x in leaves if isinstance(x, torch.Tensor)])
+
+
+def imported(case: Case, target: str = "cpu") -> Subgraph:
+    return Subgraph(case.graph(), Options(target=target, fallback=False, threads=1))
+
+
+def interpreted(subgraph: Subgraph, tensors: list[torch.Tensor]) -> list[Any]:
+    """The results by xlac's interpreter, which needs no compiler."""
+    outputs, results = subgraph.results()
+    given = {i.name: array_of(tensors[i.position] if i.perm is None else tensors[i.position].permute(i.perm)) for i in subgraph.inputs}
+    params = list(subgraph.params)
+    if subgraph.importer.random.seed is not None:
+        params.append(subgraph.importer.random.seed)
+        given["seed"] = np.arange(3, dtype=np.uint64)
+    values = interpret(Graph("sample", tuple(params), outputs), given)
+    found: list[Any] = []
+    for result in results:
+        if isinstance(result, Output):
+            array = values[result.name]
+            tensor = tensor_of(np.ascontiguousarray(array).reshape(array.shape).copy())
+            found.append(tensor if result.back is None else tensor.permute(result.back))
+        else:
+            found.append(tensors[result.position] if isinstance(result, Passed) else result)
+    return found
