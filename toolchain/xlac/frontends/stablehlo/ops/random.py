@@ -20,7 +20,7 @@ WORDS = {"threefry": 2, "philox": 3}
 
 @operation("rng_bit_generator")
 def rng_bit_generator(site: Site) -> Built:
-    """A Philox state of two words has an upper half of its counter that starts at 0 and is dropped."""
+    """Where a Philox state has two words, the upper half of its counter starts as the key and is dropped, as in XLA."""
     algorithm = ALGORITHMS.get(site.word("rng_algorithm"))
     if algorithm is None:
         site.fail(f"there is no algorithm {site.word('rng_algorithm')!r}")
@@ -30,7 +30,7 @@ def rng_bit_generator(site: Site) -> Built:
     if state.type.dtype is not DType.U64 or given not in (2, WORDS[algorithm]):
         site.fail(f"the state of {algorithm} is u64[{WORDS[algorithm]}], got {state.type}")
     if given != WORDS[algorithm]:
-        state = build.pad(state, 0, [0], [WORDS[algorithm] - 2])
+        state = build.concat([state, build.cut(state, 0, 0, 1)])
     element = bits.element
     if None in bits.shape or element.complex or element.dtype is DType.BOOL:
         site.fail("gives bits of a known shape, in integers or floats")
