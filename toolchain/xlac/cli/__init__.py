@@ -17,6 +17,7 @@ VERBS = {
     "explain": "Say which kernel each node is in and why, or what an error code means.",
     "inspect": "Print one stage: graph, fused, kernels, memory, source or asm.",
     "import": "Write a model of another framework as a spec and its weights.",
+    "export": "Write a model as ONNX or StableHLO.",
     "expand": "Write a spec with its blocks unrolled and types shown.",
     "fmt": "Rewrite specs in canonical form, comments kept.",
     "schema": "Print the JSON Schema of the spec language.",

@@ -19,7 +19,7 @@ class Progress:
             from rich import progress
             from rich.console import Console
 
-            columns = [progress.SpinnerColumn(), "{task.description}", progress.BarColumn(), progress.DownloadColumn(), progress.TimeElapsedColumn()]
+            columns: list[str | progress.ProgressColumn] = [progress.SpinnerColumn(), "{task.description}", progress.BarColumn(), progress.DownloadColumn(), progress.TimeElapsedColumn()]
             self._bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
             self._bar.start()
         return self

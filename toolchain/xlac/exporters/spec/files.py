@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
+from xlac.exporters.files import replacing
 from xlac.exporters.spec.document import text
 from xlac.exporters.spec.learned import everything, is_weight
 from xlac.ir.op import Array
@@ -50,18 +48,3 @@ def write(model: Model, file: Path, progress: Callable[[int, int], None] | None 
         write_tensors(made, tensors, progress)
         spec.write_text(whole, encoding="utf-8")
     return [file, data]
-
-
-@contextmanager
-def replacing(file: Path) -> Iterator[Path]:
-    """A file beside `file` that takes its place when the block succeeds, and goes when it does not."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
-    os.close(handle)
-    made = Path(name)
-    try:
-        yield made
-        made.chmod(0o644)
-        made.replace(file)
-    finally:
-        made.unlink(missing_ok=True)

@@ -1,0 +1,80 @@
+"""Branches, loops and calls. Bodies read what is around them by name."""
+
+from __future__ import annotations
+
+from xlac.exporters.onnx.writer import Writer, rule
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.ops.control import Cond, Scan, While
+from xlac_sdk.dtypes import DType
+
+
+@rule("call")
+def call(w: Writer, node: Node, *args: str) -> list[str]:
+    return w.inline(node.op.body, args)  # type: ignore[attr-defined]
+
+
+@rule("cond")
+def cond(w: Writer, node: Node, index: str, *args: str) -> list[str]:
+    """Ifs in each other: whether it is the first branch, else whether it is the second, …; the last takes the rest."""
+    assert isinstance(node.op, Cond)
+    branches = node.op.branches
+
+    def chosen(number: int) -> list[str]:
+        if number == len(branches) - 1:
+            return w.inline(branches[number], args)
+        this = w.op("Equal", index, w.constant(number, DType.I32))
+        then = w.subgraph(f"{w.hint}.{number}", [], lambda: w.inline(branches[number], args))
+        rest = w.subgraph(f"{w.hint}.else", [], lambda: chosen(number + 1))
+        return w.many("If", [this], len(node.results), then_branch=then, else_branch=rest)
+
+    return chosen(0)
+
+
+@rule("while")
+def loop(w: Writer, node: Node, *carry: str) -> list[str]:
+    op = node.op
+    assert isinstance(op, While) and isinstance(op.cond, Graph) and isinstance(op.body, Graph)
+    test, body = op.cond, op.body
+    (first,) = w.inline(test, carry)
+    names = [w.fresh(f"{w.hint}.{i}") for i in range(len(carry))]
+    inputs = [(w.fresh("step"), Type(DType.I64)), (w.fresh("holds"), Type(DType.BOOL))]
+    inputs += [(name, given.type) for name, given in zip(names, node.inputs, strict=True)]
+
+    def step() -> list[str]:
+        after = w.inline(body, names)
+        return [*w.inline(test, after), *after]
+
+    return w.many("Loop", ["", first, *carry], len(carry), body=w.subgraph(f"{w.hint}.body", inputs, step))
+
+
+@rule("scan")
+def scan(w: Writer, node: Node, *operands: str) -> list[str]:
+    op = node.op
+    assert isinstance(op, Scan) and isinstance(op.body, Graph)
+    body = op.body
+    end = op.carries + op.scanned
+    if op.scanned == 0:
+        return counted(w, node, op, body, operands)
+    names = [w.fresh(f"{w.hint}.{i}") for i in range(end)]
+    inputs = [(name, p.type) for name, p in zip(names, body.inputs, strict=False)]
+    graph = w.subgraph(f"{w.hint}.body", inputs, lambda: w.inline(body, [*names, *operands[end:]]))
+    yields = len(node.results) - op.carries
+    turned = {"scan_input_directions": [1] * op.scanned} if op.reverse else {}
+    turned |= {"scan_output_directions": [1] * yields} if op.reverse and yields else {}
+    return w.many("Scan", operands[:end], len(node.results), body=graph, num_scan_inputs=op.scanned, **turned)
+
+
+def counted(w: Writer, node: Node, op: Scan, body: Graph, operands: tuple[str, ...]) -> list[str]:
+    """A scan over nothing: a loop of so many steps; what a reversed one stacks is turned around."""
+    names = [w.fresh(f"{w.hint}.{i}") for i in range(op.carries)]
+    inputs = [(w.fresh("step"), Type(DType.I64)), (w.fresh("holds"), Type(DType.BOOL))]
+    inputs += [(name, p.type) for name, p in zip(names, body.inputs, strict=False)]
+    always = w.constant(True, DType.BOOL)
+    graph = w.subgraph(f"{w.hint}.body", inputs, lambda: [always, *w.inline(body, [*names, *operands[op.carries :]])])
+    steps = w.op("Reshape", w.size(op.length), w.constant([1]))
+    found = w.many("Loop", [steps, always, *operands[: op.carries]], len(node.results), body=graph)
+    if op.reverse:
+        back = [w.constant([-1]), w.constant([-(2**62)]), w.constant([0]), w.constant([-1])]
+        found[op.carries :] = [w.op("Slice", x, *back) for x in found[op.carries :]]
+    return found

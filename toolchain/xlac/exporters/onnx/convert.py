@@ -1,0 +1,62 @@
+"""Conversions of element types: by value, and by bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlac.exporters.onnx.writer import ELEMENT, Writer, known, rule
+from xlac.ir.graph import Node
+from xlac_sdk.dtypes import DType
+
+BITCAST = 26  # the first operators that read bits as another type
+
+
+@rule("cast")
+def cast(w: Writer, node: Node, x: str) -> str:
+    return converted(w, x, node.inputs[0].type.dtype, node.type.dtype)
+
+
+def converted(w: Writer, x: str, old: DType, new: DType) -> str:
+    """A value in another element type: floats to integers saturate and NaN is 0, halves go through f32."""
+    if old.is_half and new is not DType.F32:
+        return x if old is new else converted(w, w.cast(x, DType.F32), DType.F32, new)
+    if new.is_half and old is not DType.F32:
+        return w.cast(converted(w, x, old, DType.F32), new)
+    if new is DType.BOOL and old.is_float:
+        return w.op("Not", w.op("Equal", x, w.constant(0.0, old)))
+    if old.is_float and new.is_integer:
+        return saturated(w, x, old, new)
+    return w.cast(x, new)
+
+
+def saturated(w: Writer, x: str, old: DType, new: DType) -> str:
+    info = np.iinfo(new.numpy)
+    above, least = 2.0 ** (new.bits - new.is_signed), float(info.min)
+    high = w.op("GreaterOrEqual", x, w.constant(above, old))
+    low = w.op("Less", x, w.constant(least, old))
+    inside = w.op("Where", w.op("Or", w.op("Or", high, low), w.op("IsNaN", x)), w.constant(0.0, old), x)
+    made = w.op("Cast", inside, to=ELEMENT[new])
+    made = w.op("Where", high, w.constant(info.max, new), made)
+    return w.op("Where", low, w.constant(info.min, new), made)
+
+
+@rule("bitcast")
+def bitcast(w: Writer, node: Node, x: str) -> str:
+    """BitCast keeps the width: wider integers are cut into narrow ones, or put together from them, by shifts."""
+    old, new = node.inputs[0].type.dtype, node.type.dtype
+    if 0 in node.shape:
+        return w.constant(np.empty(known(node.shape, "nothing")), new)
+    w.opset = max(w.opset, BITCAST)
+    if old.bits == new.bits:
+        return w.op("BitCast", x, to=ELEMENT[new])
+    parts = max(old.bits, new.bits) // min(old.bits, new.bits)
+    shifts = w.constant(np.arange(parts) * min(old.bits, new.bits), DType.U64)
+    narrow, wide = (DType(f"u{bits}") for bits in sorted((old.bits, new.bits)))
+    if new.bits < old.bits:
+        raw = w.cast(w.op("BitCast", x, to=ELEMENT[wide]), DType.U64)
+        cut = w.op("BitShift", w.op("Unsqueeze", raw, w.constant([-1])), shifts, direction="RIGHT")
+        return w.op("BitCast", w.cast(cut, narrow), to=ELEMENT[new])
+    raw = w.cast(w.op("BitCast", x, to=ELEMENT[narrow]), DType.U64)
+    moved = w.cast(w.op("BitShift", raw, shifts, direction="LEFT"), DType.I64)  # sums of bits that do not meet
+    whole = w.op("ReduceSum", moved, w.constant([-1]), keepdims=0)
+    return w.op("BitCast", w.cast(whole, wide), to=ELEMENT[new])

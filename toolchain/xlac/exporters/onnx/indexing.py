@@ -1,0 +1,204 @@
+"""Reading and writing at indices that are data: as positions in the tensor laid out in one row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xlac.exporters.onnx.views import padded
+from xlac.exporters.onnx.writer import Writer, known, rule
+from xlac.exporters.unsaid import Unsaid
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ops.index import Gather, Scatter
+from xlac_sdk.dtypes import DType
+
+Ints = tuple[int, ...]
+STORED = {
+    DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I32, DType.U16: DType.I32, DType.U32: DType.I64,
+    DType.U64: DType.I64, DType.BF16: DType.F32, DType.F16: DType.F32, DType.BOOL: DType.I32,
+}  # fmt: skip
+"""Where updates are combined: runtimes add and multiply into few types. u64 wraps as i64 does."""
+
+
+def whole(w: Writer, x: str, dtype: DType) -> str:
+    """Indices as i64; those of u64 beyond it as the largest one."""
+    if dtype is not DType.U64:
+        return w.cast(x, DType.I64) if dtype is not DType.I64 else x
+    signed = w.cast(x, DType.I64)
+    return w.op("Where", w.op("Less", signed, w.constant(0)), w.constant(np.iinfo(np.int64).max), signed)
+
+
+def vectors(w: Writer, indices: str, node: Node, vector: int, axes: Ints) -> tuple[str, Ints]:
+    """Index vectors as the last axis of a matrix, and the shape of what they are listed in."""
+    shape = known(node.shape, "indices")
+    indices = whole(w, indices, node.type.dtype)
+    if vector == len(shape):
+        return w.reshape(indices, (-1, 1)) if shape else w.reshape(indices, (1, 1)), shape
+    batch = shape[:vector] + shape[vector + 1 :]
+    order = [*(a for a in range(len(shape)) if a != vector), vector]
+    return w.reshape(w.turn(indices, order), (int(np.prod(batch)), len(axes))), batch
+
+
+def strides(shape: Ints) -> Ints:
+    return tuple(int(np.prod(shape[a + 1 :], dtype=np.int64)) for a in range(len(shape)))
+
+
+def batching(shape: Ints, batch: Ints, own: Ints, others: Ints, vector: int) -> Array:
+    """What batching axes add to the position of each index vector."""
+    at = np.indices(batch).reshape(len(batch), int(np.prod(batch)))
+    total = np.zeros(int(np.prod(batch)), np.int64)
+    for axis, other in zip(own, others, strict=True):
+        total += at[other - (other > vector)] * strides(shape)[axis]
+    return total
+
+
+def window(shape: Ints, sizes: Ints, kept: Ints) -> Array:
+    """How far each element of a slice is from its first, along the axes that are kept."""
+    offsets = np.zeros(tuple(sizes[a] for a in kept), np.int64)
+    for place, axis in enumerate(kept):
+        along = np.arange(sizes[axis]) * strides(shape)[axis]
+        offsets = offsets + along.reshape([-1 if i == place else 1 for i in range(len(kept))])
+    return offsets
+
+
+@rule("gather")
+def gather(w: Writer, node: Node, x: str, indices: str) -> str:
+    op = node.op
+    assert isinstance(op, Gather)
+    if (axis := rows(node)) is not None:
+        limit = known((node.inputs[0].shape[axis],), "gather along an axis")[0]
+        at = whole(w, indices, node.inputs[1].type.dtype)
+        if op.index_vector_dim < node.inputs[1].type.rank:
+            at = w.reshape(at, node.inputs[1].shape[: op.index_vector_dim])
+        at = w.least(w.most(at, w.constant(0)), w.constant(limit - 1))
+        return w.op("Gather", x, at, axis=axis)
+    shape, result = known(node.inputs[0].shape, "gather"), known(node.shape, "gather")
+    if 0 in result:
+        return w.constant(np.empty(result), node.type.dtype)
+    sizes = known(op.slice_sizes, "gather")
+    found, batch = vectors(w, indices, node.inputs[1], op.index_vector_dim, op.start_index_map)
+    last = np.array([shape[a] - sizes[a] for a in op.start_index_map], np.int64)
+    found = w.least(w.most(found, w.constant(0)), w.constant(last))
+    steps = np.array([strides(shape)[a] for a in op.start_index_map], np.int64)
+    place = w.op("ReduceSum", w.op("Mul", found, w.constant(steps)), w.constant([1]), keepdims=0)
+    place = w.op("Add", place, w.constant(batching(shape, batch, op.operand_batching_dims, op.start_indices_batching_dims, op.index_vector_dim)))
+    kept = tuple(a for a in range(len(shape)) if a not in (*op.collapsed_slice_dims, *op.operand_batching_dims))
+    offsets = window(shape, sizes, kept)
+    place = w.op("Add", w.reshape(place, (*batch, *[1] * len(kept))), w.constant(offsets))
+    mixed = [a for a in range(len(result)) if a not in op.offset_dims]
+    order = [mixed.index(a) if a in mixed else len(mixed) + sorted(op.offset_dims).index(a) for a in range(len(result))]
+    return w.op("Gather", w.op("Reshape", x, w.constant([-1])), w.turn(place, order), axis=0)
+
+
+def rows(node: Node) -> int | None:
+    """The axis along which whole slices are taken, where a gather is no more than that."""
+    op = node.op
+    assert isinstance(op, Gather)
+    if len(op.start_index_map) != 1 or op.collapsed_slice_dims != op.start_index_map or op.operand_batching_dims:
+        return None
+    axis, x = op.start_index_map[0], node.inputs[0].shape
+    if op.slice_sizes != tuple(1 if a == axis else n for a, n in enumerate(x)) or op.index_vector_dim < node.inputs[1].type.rank - 1:
+        return None
+    count = op.index_vector_dim
+    return axis if op.offset_dims == (*range(axis), *range(axis + count, len(x) - 1 + count)) and x[axis] != 0 else None
+
+
+@rule("scatter")
+def scatter(w: Writer, node: Node, *operands: str) -> str | list[str]:
+    op = node.op
+    assert isinstance(op, Scatter)
+    if op.combine == "body":
+        raise Unsaid("ONNX combines updates by add, mul, max and min only")
+    x, indices, updates = operands
+    source, where, new = node.inputs
+    shape, update = known(source.shape, "scatter"), known(new.shape, "scatter")
+    total = int(np.prod(shape, dtype=np.int64))
+    if 0 in update:
+        return w.op("Identity", x)
+    found, batch = vectors(w, indices, where, op.index_vector_dim, op.scatter_dims_to_operand_dims)
+    kept = tuple(a for a in range(len(shape)) if a not in (*op.inserted_window_dims, *op.input_batching_dims))
+    sizes = [1] * len(shape)
+    for axis, spot in zip(kept, sorted(op.update_window_dims), strict=True):
+        sizes[axis] = update[spot]
+    mapped = op.scatter_dims_to_operand_dims
+    offset = np.stack(np.broadcast_arrays(*[window(shape, tuple(sizes), kept)])) if kept else np.zeros((1,), np.int64)
+    inside = _inside(w, found, shape, sizes, kept, mapped, batch)
+    steps = np.array([strides(shape)[a] for a in mapped], np.int64)
+    bounded = w.least(w.most(found, w.constant(-total - 1)), w.constant(total + 1))
+    place = w.op("ReduceSum", w.op("Mul", bounded, w.constant(steps)), w.constant([1]), keepdims=0)
+    place = w.op("Add", place, w.constant(batching(shape, batch, op.input_batching_dims, op.scatter_indices_batching_dims, op.index_vector_dim)))
+    flat = w.op("Add", w.reshape(place, (int(np.prod(batch)), 1)), w.constant(offset.reshape(1, -1)))
+    spare = w.op("Where", inside, flat, w.constant(total))  # those outside land behind the last element
+    order = [*(a for a in range(len(update)) if a not in op.update_window_dims), *sorted(op.update_window_dims)]
+    return _written(w, node, x, w.op("Reshape", spare, w.constant([-1])), w.turn(updates, order), total)
+
+
+def _inside(w: Writer, found: str, shape: Ints, sizes: list[int], kept: Ints, mapped: Ints, batch: Ints) -> str:
+    """Of each element of each update, whether it falls inside: a matrix of bools."""
+    inside = w.constant(np.ones((int(np.prod(batch)), 1), np.bool_), DType.BOOL)
+    for number, axis in enumerate(mapped):
+        start = w.op("Slice", found, w.constant([number]), w.constant([number + 1]), w.constant([1]))
+        if axis in kept:
+            line = np.arange(sizes[axis]).reshape([-1 if a == axis else 1 for a in kept])
+            steps = np.broadcast_to(line, [sizes[a] for a in kept]).reshape(1, -1)
+        else:
+            steps = np.zeros((1, 1), np.int64)
+        low = w.op("GreaterOrEqual", start, w.constant(-steps))
+        high = w.op("Less", start, w.constant(shape[axis] - steps))
+        inside = w.op("And", inside, w.op("And", low, high))
+    return inside
+
+
+def _written(w: Writer, node: Node, x: str, places: str, updates: str, total: int) -> str:
+    """Updates combined into x at places of it in one row; place `total` is dropped."""
+    combine, dtype = str(node.op.combine), node.type.dtype  # type: ignore[attr-defined]
+    kind = STORED.get(dtype, dtype) if combine != "assign" else dtype
+    flat, new = w.op("Reshape", x, w.constant([-1])), w.op("Reshape", updates, w.constant([-1]))
+    if kind is not dtype:
+        flat, new = w.cast(flat, kind), w.cast(new, kind)
+    longer = padded(w, flat, w.constant([0, 1]), w.constant(0, kind), kind)
+    reduction = "none" if combine == "assign" else combine
+    made = w.op("ScatterElements", longer, places, new, axis=0, reduction=reduction)
+    made = w.op("Slice", made, w.constant([0]), w.constant([total]), w.constant([0]))
+    return w.reshape(w.cast(made, dtype) if kind is not dtype else made, node.shape)
+
+
+# ---- slices that begin where data says ---------------------------------------------------------
+
+
+def starts(w: Writer, node: Node, names: tuple[str, ...], nodes: tuple[Node, ...], sizes: Any, limits: Any) -> str:
+    """The first index along each axis, so that the slice lies inside: a vector."""
+    found = []
+    for name, start, size, limit in zip(names, nodes, sizes, limits, strict=True):
+        at = w.op("Reshape", whole(w, name, start.type.dtype), w.constant([1]))
+        room = w.size(limit - size)
+        found.append(w.least(w.most(at, w.constant([0])), room))
+    return w.op("Concat", *found, axis=0)
+
+
+@rule("dyn_slice")
+def dyn_slice(w: Writer, node: Node, x: str, *first: str) -> str:
+    if not first:
+        return w.op("Identity", x)
+    sizes = node.shape
+    begin = starts(w, node, first, node.inputs[1:], sizes, node.inputs[0].shape)
+    end = w.op("Add", begin, w.shape(sizes))
+    return w.op("Slice", x, begin, end, w.constant(np.arange(len(first))))
+
+
+@rule("dyn_update")
+def dyn_update(w: Writer, node: Node, x: str, update: str, *first: str) -> str:
+    if not first:
+        return w.op("Identity", update)
+    shape, sizes = known(node.shape, "dyn_update"), known(node.inputs[1].shape, "dyn_update")
+    if 0 in sizes:
+        return w.op("Identity", x)
+    begin = starts(w, node, first, node.inputs[2:], sizes, shape)
+    place = w.op("ReduceSum", w.op("Mul", begin, w.constant(strides(shape))), w.constant([0]), keepdims=1)
+    places = w.op("Add", place, w.constant(window(shape, sizes, tuple(range(len(shape)))).reshape(-1)))
+    made = w.op("ScatterElements", w.op("Reshape", x, w.constant([-1])), places, w.op("Reshape", update, w.constant([-1])), axis=0)
+    return w.reshape(made, node.shape)
+
+

@@ -1,0 +1,55 @@
+"""Sorting: by TopK, which keeps equal elements in order, from the least important key to the most."""
+
+from __future__ import annotations
+
+from xlac.exporters.onnx.scalars import signed
+from xlac.exporters.onnx.writer import Writer, known, rule
+from xlac.exporters.unsaid import Unsaid
+from xlac.ir.graph import Node
+from xlac.ops.order import Sort
+from xlac_sdk.dtypes import DType
+
+KEYS = {
+    DType.F16: DType.F32, DType.BF16: DType.F32, DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I32,
+    DType.U16: DType.I32, DType.U32: DType.I64, DType.BOOL: DType.I32,
+}  # fmt: skip
+
+
+@rule("sort")
+def sort(w: Writer, node: Node, *xs: str) -> list[str]:
+    op = node.op
+    assert isinstance(op, Sort)
+    if op.body is not None:
+        raise Unsaid("ONNX sorts by the order of numbers only")
+    (count,) = known((node.inputs[0].shape[op.axis],), "sorting")
+    if 0 in node.inputs[0].shape:
+        return [w.op("Identity", x) for x in xs]
+    found = [*xs]
+    for key in reversed(range(op.keys)):
+        dtype = node.inputs[key].type.dtype
+        for least in passes(w, dtype):  # NaN is last, which numbers do not say
+            place = _places(w, found[key], dtype, least, op, count)
+            found = [_taken(w, x, place, op.axis, n.type.dtype) for x, n in zip(found, node.inputs, strict=True)]
+    return found
+
+
+def passes(w: Writer, dtype: DType) -> tuple[bool, ...]:
+    """The sorts of one key: by number, then by whether it is one."""
+    return (False, True) if dtype.is_float else (False,)
+
+
+def _places(w: Writer, x: str, dtype: DType, nan: bool, op: Sort, count: int) -> str:
+    if nan:
+        x, kind = w.cast(w.op("IsNaN", x if dtype is not DType.BF16 else w.cast(x, DType.F32)), DType.I32), DType.I32
+    elif dtype is DType.U64:
+        x, kind = signed(w, x), DType.I64
+    else:
+        kind = KEYS.get(dtype, dtype)
+        x = w.cast(x, kind) if kind is not dtype else x
+    if kind.is_float:
+        x = w.op("Where", w.op("IsNaN", x), w.constant(0.0, kind), x)
+    return w.many("TopK", [x, w.constant([count])], 2, axis=op.axis, largest=int(op.descending), sorted=1)[1]
+
+
+def _taken(w: Writer, x: str, place: str, axis: int, dtype: DType) -> str:
+    return w.op("GatherElements", x, place, axis=axis)

@@ -1,0 +1,198 @@
+"""Many elements into one: reductions, windows and running combinations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xlac.exporters.onnx.scalars import ORDERED, WRAPPING, within
+from xlac.exporters.onnx.views import gaps, padded
+from xlac.exporters.onnx.writer import Writer, known, rule
+from xlac.exporters.unsaid import Unsaid
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.ops import numeric
+from xlac.ops.convert import Cast
+from xlac.ops.leaf import Const, Param
+from xlac.ops.scalar import Compare, Scalar, Select
+from xlac_sdk.dtypes import DType
+
+REDUCE = {"add": "ReduceSum", "mul": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
+COMBINE = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+HALVES = {DType.F16: DType.F32, DType.BF16: DType.F32}
+MOST_TAPS = 4096  # of a window along one axis, each a slice
+
+
+def kind_of(dtype: DType, combine: str) -> dict[DType, DType]:
+    """Where elements are combined: sums of halves in f32, integers where runtimes have them."""
+    return HALVES | (ORDERED if combine in ("max", "min") else WRAPPING)
+
+
+@rule("reduce")
+def reduce(w: Writer, node: Node, *xs: str) -> str | list[str]:
+    op: Any = node.op
+    if op.body is not None:
+        return folded(w, node, xs)
+    (x,), source = xs, node.inputs[0]
+    if not op.axes:
+        return w.op("Identity", x)
+    if op.combine in ("and", "or", "xor"):
+        return logical(w, node, x)
+    dtype = source.type.dtype
+    if 0 in source.shape:
+        return w.op("Expand", w.constant(numeric.identity(op.combine, dtype), dtype), w.shape(node.shape))
+    (x,), back = within(w, dtype, kind_of(dtype, op.combine), x)
+    made = back(w.op(REDUCE[op.combine], x, w.constant(op.axes), keepdims=0))
+    if not dtype.is_float or op.combine not in ("max", "min"):
+        return made
+    some = w.op("ReduceMax", w.cast(w.op("IsNaN", x), DType.I32), w.constant(op.axes), keepdims=0)  # runtimes differ on NaN
+    return w.op("Where", w.cast(some, DType.BOOL), w.constant(np.nan, dtype), made)
+
+
+def logical(w: Writer, node: Node, x: str) -> str:
+    """Bools as sums and extremes of integers; other bits by folding halves of the axis onto each other."""
+    op: Any = node.op
+    dtype = node.type.dtype
+    if 0 in node.inputs[0].shape:
+        return w.op("Expand", w.constant(numeric.identity(op.combine, dtype), dtype), w.shape(node.shape))
+    if dtype is DType.BOOL:
+        number = w.cast(x, DType.I32)
+        if op.combine == "xor":
+            odd = w.op("Mod", w.op("ReduceSum", number, w.constant(op.axes), keepdims=0), w.constant(2, DType.I32))
+            return w.cast(odd, DType.BOOL)
+        return w.cast(w.op("ReduceMin" if op.combine == "and" else "ReduceMax", number, w.constant(op.axes), keepdims=0), DType.BOOL)
+    shape = known(node.inputs[0].shape, "bits of an axis")
+    rest = [a for a in range(len(shape)) if a not in op.axes]
+    count = int(np.prod([shape[a] for a in op.axes], dtype=np.int64))
+    line = w.reshape(w.turn(x, [*op.axes, *rest]), (count, *(shape[a] for a in rest)))
+    name = {"and": "BitwiseAnd", "or": "BitwiseOr", "xor": "BitwiseXor"}[op.combine]
+    while count > 1:
+        half, left = divmod(count, 2)
+        parts = [w.op("Slice", line, w.constant([a]), w.constant([b]), w.constant([0])) for a, b in ((0, half), (half, 2 * half))]
+        made = w.op(name, *parts)
+        if left:
+            made = w.op("Concat", made, w.op("Slice", line, w.constant([count - 1]), w.constant([count]), w.constant([0])), axis=0)
+        line, count = made, half + left
+    return w.reshape(line, node.shape)
+
+
+# ---- bodies ----------------------------------------------------------------------------------
+
+
+def elementwise(body: Graph) -> bool:
+    """Whether a body on scalars may be applied to whole tensors."""
+    return all(isinstance(node.op, Const | Param | Scalar | Compare | Select | Cast) for node in body.nodes())
+
+
+def folded(w: Writer, node: Node, operands: tuple[str, ...]) -> list[str]:
+    """A reduction by a body: the slices of the reduced axes one after another, all places at once."""
+    op: Any = node.op
+    half = len(operands) // 2
+    if not elementwise(op.body):
+        raise Unsaid("its body is more than operations on single elements")
+    shape = known(node.inputs[0].shape, "a reduction by a body")
+    rest = [a for a in range(len(shape)) if a not in op.axes]
+    count = int(np.prod([shape[a] for a in op.axes], dtype=np.int64))
+    kept = tuple(shape[a] for a in rest)
+    lines = [w.reshape(w.turn(x, [*op.axes, *rest]), (count, *kept)) for x in operands[:half]]
+    state = [w.op("Expand", init, w.shape(kept)) for init in operands[half:]]
+    types = [Type(n.type.dtype, kept) for n in node.inputs[:half]]
+    names = [[w.fresh(f"{w.hint}.{what}{i}") for i in range(half)] for what in ("so_far", "slice")]
+    inputs = [*zip(names[0], types, strict=True), *zip(names[1], types, strict=True)]
+    graph = w.subgraph(f"{w.hint}.body", inputs, lambda: w.inline(op.body, [*names[0], *names[1]]))
+    return w.many("Scan", [*state, *lines], half, body=graph, num_scan_inputs=half)
+
+
+# ---- windows ---------------------------------------------------------------------------------
+
+
+@rule("window")
+def window(w: Writer, node: Node, *xs: str) -> str:
+    """One axis after another: the elements under the window, each a slice with the stride, combined."""
+    op: Any = node.op
+    if op.body is not None:
+        raise Unsaid("ONNX pools by sum, product and extremes only")
+    (x,) = xs
+    dtype = node.type.dtype
+    shape, result = known(node.inputs[0].shape, "a window"), known(node.shape, "a window")
+    if not shape:
+        return w.op("Identity", x)
+    kind = kind_of(dtype, op.combine).get(dtype, dtype) if op.combine in COMBINE else DType.I32 if dtype is DType.BOOL else dtype
+    if kind is not dtype:
+        x = w.cast(x, kind)
+    filler = numeric.identity(op.combine, dtype if dtype is DType.BOOL else kind if dtype.is_float else dtype)
+    value = w.constant(filler, kind)
+    for axis in range(len(shape)):
+        x, shape = _along(w, x, shape, op, axis, result[axis], value, kind, dtype)
+    return w.cast(x, dtype) if kind is not dtype else x
+
+
+def _along(w: Writer, x: str, shape: Any, op: Any, axis: int, places: int, value: str, kind: DType, dtype: DType) -> tuple[str, Any]:
+    between = op.base_dilation[axis] - 1
+    if between and shape[axis]:
+        x, shape = gaps(w, x, shape, axis, between, value, kind)
+    low, high = op.low[axis], op.high[axis]
+    if max(low, 0) or max(high, 0):
+        ends = [0] * (2 * len(shape))
+        ends[axis], ends[len(shape) + axis] = max(low, 0), max(high, 0)
+        x = padded(w, x, w.constant(ends), value, kind)
+    first = max(0, -low)
+    taps = op.window[axis]
+    grown = (*shape[:axis], places, *shape[axis + 1 :])
+    if places == 0:
+        return w.op("Expand", value, w.shape(grown)), grown
+    if taps > MOST_TAPS:
+        raise Unsaid(f"a window of {taps} elements along one axis")
+    found = ""
+    for tap in range(taps):
+        begin = first + tap * op.window_dilation[axis]
+        end = begin + (places - 1) * op.strides[axis] + 1
+        part = w.op("Slice", x, w.constant([begin]), w.constant([end]), w.constant([axis]), w.constant([op.strides[axis]]))
+        found = part if not found else combined(w, op.combine, found, part, kind, dtype)
+    return found, grown
+
+
+def combined(w: Writer, combine: str, a: str, b: str, kind: DType, dtype: DType) -> str:
+    """Two elements as one; bools are 0 and 1 here."""
+    if kind is DType.I64 and combine in ("max", "min"):
+        return w.most(a, b) if combine == "max" else w.least(a, b)
+    if combine in COMBINE:
+        return w.op(COMBINE[combine], a, b)
+    if dtype is DType.BOOL:
+        made = {"and": "Min", "or": "Max"}.get(combine)
+        return w.op(made, a, b) if made else w.op("Mod", w.op("Add", a, b), w.constant(2, kind))
+    return w.op(f"Bitwise{combine.capitalize()}", a, b)
+
+
+@rule("cumulative")
+def cumulative(w: Writer, node: Node, x: str) -> str:
+    """Sums by CumSum; other combinations in rounds, each reaching twice as far."""
+    op: Any = node.op
+    dtype = node.type.dtype
+    shape = node.shape
+    kind = kind_of(dtype, op.combine).get(dtype, dtype) if op.combine in COMBINE else DType.I32 if dtype is DType.BOOL else dtype
+    x = w.cast(x, kind) if kind is not dtype else x
+    if op.combine == "add":
+        made = w.op("CumSum", x, w.constant(op.axis), exclusive=int(op.exclusive), reverse=int(op.reverse))
+        return w.cast(made, dtype) if kind is not dtype else made
+    (count,) = known((shape[op.axis],), f"running {op.combine}")
+    filler = w.constant(numeric.identity(op.combine, dtype), kind)
+    if op.exclusive and count:
+        x = _moved(w, x, 1, op, count, len(shape), filler, kind)
+    reach = 1
+    while reach < count:
+        x = combined(w, op.combine, x, _moved(w, x, reach, op, count, len(shape), filler, kind), kind, dtype)
+        reach *= 2
+    return w.cast(x, dtype) if kind is not dtype else w.op("Identity", x)
+
+
+def _moved(w: Writer, x: str, by: int, op: Any, count: int, rank: int, filler: str, kind: DType) -> str:
+    """x moved along the axis in the direction of the running combination, filled from behind."""
+    ends = [0] * (2 * rank)
+    ends[(rank if op.reverse else 0) + op.axis] = by
+    longer = padded(w, x, w.constant(ends), filler, kind)
+    begin = by if op.reverse else 0
+    return w.op("Slice", longer, w.constant([begin]), w.constant([begin + count]), w.constant([op.axis]))
+
+

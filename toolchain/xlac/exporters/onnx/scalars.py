@@ -1,0 +1,255 @@
+"""Operations on single elements, in the element types that runtimes have kernels for, with the results of ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xlac.exporters.onnx.writer import Writer, rule
+from xlac.exporters.unsaid import Unsaid
+from xlac.ir.graph import Node
+from xlac.ops.leaf import Const
+from xlac_sdk.dtypes import DType
+
+WRAPPING = {
+    DType.BF16: DType.F32, DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I32, DType.U16: DType.I32,
+    DType.U32: DType.I64, DType.U64: DType.I64,
+}  # fmt: skip
+"""Where + - * are computed: the low bits of the result are the same, and every runtime has the type."""
+
+ORDERED = WRAPPING | {DType.U64: DType.U64, DType.BOOL: DType.I32}
+"""Where values are divided and compared: a type that holds them all."""
+
+UNARY = {
+    "floor": "Floor", "round": "Round", "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos", "sqrt": "Sqrt",
+    "erf": "Erf", "ceil": "Ceil", "tanh": "Tanh", "sigmoid": "Sigmoid", "neg": "Neg", "abs": "Abs", "tan": "Tan",
+    "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh",
+    "atanh": "Atanh", "relu": "Relu", "reciprocal": "Reciprocal",
+}  # fmt: skip
+FLOAT_ONLY = {"neg", "abs", "relu"}  # of integers they are expanded: minimum values wrap
+
+
+def within(w: Writer, dtype: DType, table: dict[DType, DType], *xs: str) -> tuple[tuple[str, ...], Callable[[str], str]]:
+    """Operands in the type that an operation is computed in, and the way back."""
+    to = table.get(dtype, dtype)
+    if to is dtype:
+        return xs, lambda r: r
+    return tuple(w.cast(x, to) for x in xs), lambda r: w.cast(r, dtype)
+
+
+@rule(*UNARY)
+def unary(w: Writer, node: Node, x: str) -> str:
+    dtype = node.type.dtype
+    if node.op.mnemonic in FLOAT_ONLY and not dtype.is_float:
+        raise Unsaid("integers wrap")
+    (x,), back = within(w, dtype, WRAPPING, x)
+    return back(w.op(UNARY[node.op.mnemonic], x))
+
+
+@rule("add", "sub", "mul")
+def wrapping(w: Writer, node: Node, x: str, y: str) -> str:
+    (x, y), back = within(w, node.type.dtype, WRAPPING, x, y)
+    return back(w.op({"add": "Add", "sub": "Sub", "mul": "Mul"}[node.op.mnemonic], x, y))
+
+
+@rule("div")
+def divide(w: Writer, node: Node, x: str, y: str) -> str:
+    dtype = node.type.dtype
+    (x, y), back = within(w, dtype, ORDERED, x, y)
+    if dtype.is_float or divides(node.inputs[1]):
+        return back(w.op("Div", x, y))
+    kind = ORDERED.get(dtype, dtype)
+    zero, safe, least = guarded(w, y, kind, dtype)
+    found = w.op("Div", x, safe)
+    if least:
+        found = w.op("Where", least, w.op("Sub", w.constant(0, kind), x), found)
+    ones = -1 if kind.is_signed else np.iinfo(kind.numpy).max
+    return back(w.op("Where", zero, w.constant(ones, kind), found))
+
+
+@rule("rem")
+def remainder(w: Writer, node: Node, x: str, y: str) -> str:
+    dtype = node.type.dtype
+    (x, y), back = within(w, dtype, ORDERED, x, y)
+    if dtype.is_float or divides(node.inputs[1]):
+        return back(w.op("Mod", x, y, fmod=1))
+    kind = ORDERED.get(dtype, dtype)
+    zero, safe, _ = guarded(w, y, kind, dtype)
+    return back(w.op("Where", zero, x, w.op("Mod", x, safe, fmod=1)))
+
+
+def divides(y: Node) -> bool:
+    """Whether a divisor is known and neither 0 nor -1."""
+    from xlac.ops.view import Broadcast
+
+    while isinstance(y.op, Broadcast):
+        y = y.inputs[0]
+    return isinstance(y.op, Const) and not np.isin(y.op.value, (0, -1)).any()
+
+
+def guarded(w: Writer, y: str, kind: DType, dtype: DType) -> tuple[str, str, str]:
+    """Where a divisor is 0; the divisor with 1 there and where it is -1; and where it is -1, if it can be."""
+    zero, one = w.op("Equal", y, w.constant(0, kind)), w.constant(1, kind)
+    if not dtype.is_signed:
+        return zero, w.op("Where", zero, one, y), ""
+    least = w.op("Equal", y, w.constant(-1, kind))
+    return zero, w.op("Where", w.op("Or", zero, least), one, y), least
+
+
+@rule("pow")
+def power(w: Writer, node: Node, x: str, y: str) -> str:
+    if not node.type.dtype.is_float:
+        return whole_power(w, node.type.dtype, x, y)
+    (x, y), back = within(w, node.type.dtype, WRAPPING, x, y)
+    return back(w.op("Pow", x, y))
+
+
+def whole_power(w: Writer, dtype: DType, x: str, y: str) -> str:
+    """x to the power y by squaring, wrapping; to a negative power the truncated reciprocal, which of 0 is 0."""
+    zero, one = w.constant(0, DType.I64), w.constant(1, DType.I64)
+    base, left = w.cast(x, DType.I64), w.cast(y, DType.I64)
+    found = one
+    for _ in range(dtype.bits):
+        odd = w.op("Equal", w.op("BitwiseAnd", left, one), one)
+        found = w.op("Mul", found, w.op("Where", odd, base, one))
+        base = w.op("Mul", base, base)
+        left = w.cast(w.op("BitShift", w.cast(left, DType.U64), w.constant(1, DType.U64), direction="RIGHT"), DType.I64)
+    if dtype.is_signed:
+        base, left = w.cast(x, DType.I64), w.cast(y, DType.I64)
+        minus = w.constant(-1)
+        even = w.op("Equal", w.op("BitwiseAnd", left, one), zero)
+        inverse = w.op("Where", w.op("Equal", base, minus), w.op("Where", even, one, minus), zero)
+        inverse = w.op("Where", w.op("Equal", base, one), one, inverse)
+        found = w.op("Where", w.op("Less", left, zero), inverse, found)
+    return w.cast(found, dtype) if dtype is not DType.I64 else found
+
+
+@rule("max", "min")
+def extreme(w: Writer, node: Node, x: str, y: str) -> str:
+    dtype, larger = node.type.dtype, node.op.mnemonic == "max"
+    (x, y), back = within(w, dtype, ORDERED, x, y)
+    if ORDERED.get(dtype, dtype) is DType.I64:
+        return back(w.most(x, y) if larger else w.least(x, y))
+    if dtype is DType.U64:
+        return w.op("Where", below(w, x, y), y if larger else x, x if larger else y)
+    return back(w.op("Max" if larger else "Min", x, y))
+
+
+@rule("expm1")
+def expm1(w: Writer, node: Node, x: str) -> str:
+    """tanh(x / 2) (exp(x) + 1), which loses nothing near 0."""
+    kind = WRAPPING.get(node.type.dtype, node.type.dtype)
+    (x,), back = within(w, node.type.dtype, WRAPPING, x)
+    half, one = w.constant(0.5, kind), w.constant(1.0, kind)
+    return back(w.op("Mul", w.op("Tanh", w.op("Mul", x, half)), w.op("Add", w.op("Exp", x), one)))
+
+
+@rule("log1p")
+def log1p(w: Writer, node: Node, x: str) -> str:
+    """2 atanh(x / (2 + x)) near 0, which loses nothing there, and log(1 + x) elsewhere."""
+    kind = WRAPPING.get(node.type.dtype, node.type.dtype)
+    (x,), back = within(w, node.type.dtype, WRAPPING, x)
+    one, two = w.constant(1.0, kind), w.constant(2.0, kind)
+    near = w.op("Less", w.op("Abs", x), w.constant(0.5, kind))
+    small = w.op("Where", near, x, w.constant(0.0, kind))
+    inner = w.op("Mul", two, w.op("Atanh", w.op("Div", small, w.op("Add", two, small))))
+    return back(w.op("Where", near, inner, w.op("Log", w.op("Add", one, x))))
+
+
+@rule("atan2")
+def atan2(w: Writer, node: Node, y: str, x: str) -> str:
+    """The angle of the smaller coordinate over the larger, moved into the octant of the point."""
+    kind = WRAPPING.get(node.type.dtype, node.type.dtype)
+    (y, x), back = within(w, node.type.dtype, WRAPPING, y, x)
+    zero, one = w.constant(0.0, kind), w.constant(1.0, kind)
+    rise, run = w.op("Abs", y), w.op("Abs", x)
+    low, high = w.op("Min", rise, run), w.op("Max", rise, run)
+    equal = w.op("Equal", rise, run)  # infinities and zeros too
+    ratio = w.op("Where", equal, w.op("Where", w.op("Equal", high, zero), zero, one), w.op("Div", low, high))
+    angle = w.op("Atan", ratio)
+    angle = w.op("Where", w.op("Greater", rise, run), w.op("Sub", w.constant(math.pi / 2, kind), angle), angle)
+    angle = w.op("Where", negative(w, x, kind), w.op("Sub", w.constant(math.pi, kind), angle), angle)
+    angle = w.op("Where", negative(w, y, kind), w.op("Neg", angle), angle)
+    return back(w.op("Where", w.op("Or", w.op("IsNaN", y), w.op("IsNaN", x)), w.op("Add", x, y), angle))
+
+
+def negative(w: Writer, x: str, kind: DType) -> str:
+    """Where the sign bit is set: -0 has 1 / x below 0."""
+    zero = w.constant(0.0, kind)
+    return w.op("Or", w.op("Less", x, zero), w.op("Less", w.op("Div", w.constant(1.0, kind), x), zero))
+
+
+@rule("and", "or", "xor")
+def bits(w: Writer, node: Node, x: str, y: str) -> str:
+    name = {"and": "And", "or": "Or", "xor": "Xor"}[node.op.mnemonic]
+    return w.op(name if node.type.dtype is DType.BOOL else f"Bitwise{name}", x, y)
+
+
+@rule("not")
+def inverse(w: Writer, node: Node, x: str) -> str:
+    return w.op("Not" if node.type.dtype is DType.BOOL else "BitwiseNot", x)
+
+
+@rule("shl", "shr")
+def shift(w: Writer, node: Node, x: str, n: str) -> str:
+    """In 64 bits without a sign, which hold every shift; the count is cut off at the width."""
+    dtype = node.type.dtype
+    unsigned, width = DType(f"u{dtype.bits}"), dtype.bits
+    wide = DType.U64
+    count = w.cast(n, unsigned) if dtype.is_signed else n
+    count = w.cast(count, wide)
+    over = w.op("BitShift", count, w.constant(width.bit_length() - 1, wide), direction="RIGHT")
+    far = w.op("Not", w.op("Equal", w.cast(over, DType.I64), w.constant(0)))
+    last = w.constant(width - 1, wide)
+    count = w.op("Where", far, last, count)
+    if node.op.mnemonic == "shl":
+        made = w.op("BitShift", w.cast(w.cast(x, unsigned), wide), count, direction="LEFT")
+        return w.op("Where", far, w.constant(0, dtype), w.cast(w.cast(made, unsigned), dtype))
+    if not dtype.is_signed:
+        made = w.cast(w.op("BitShift", w.cast(x, wide), count, direction="RIGHT"), dtype)
+        return w.op("Where", far, w.constant(0, dtype), made)
+    below = w.op("Less", w.cast(x, DType.I64), w.constant(0))  # those are shifted inverted, and come back as they were
+    plain = w.op("Where", below, w.op("BitwiseNot", x), x)
+    made = w.cast(w.op("BitShift", w.cast(w.cast(plain, unsigned), wide), count, direction="RIGHT"), dtype)
+    return w.op("Where", below, w.op("BitwiseNot", made), made)
+
+
+COMPARE = {"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "eq": "Equal", "ne": "Equal"}
+
+
+def signed(w: Writer, x: str) -> str:
+    """u64 as i64 in the same order."""
+    return w.op("Add", w.cast(x, DType.I64), w.constant(np.iinfo(np.int64).min))
+
+
+def below(w: Writer, x: str, y: str) -> str:
+    """Where one u64 is less than another."""
+    return w.op("Less", signed(w, x), signed(w, y))
+
+
+@rule("compare")
+def compare(w: Writer, node: Node, x: str, y: str) -> str:
+    direction: Any = getattr(node.op, "direction", "")
+    dtype = node.inputs[0].type.dtype
+    if dtype is DType.BOOL and direction in ("eq", "ne"):
+        found = w.op("Xor", x, y)
+        return found if direction == "ne" else w.op("Not", found)
+    if dtype is DType.U64:
+        x, y = signed(w, x), signed(w, y)
+    else:
+        (x, y), _ = within(w, dtype, ORDERED, x, y)
+    found = w.op(COMPARE[direction], x, y)
+    return w.op("Not", found) if direction == "ne" else found
+
+
+@rule("select")
+def select(w: Writer, node: Node, condition: str, x: str, y: str) -> str:
+    return w.op("Where", condition, x, y)
+
+
+@rule("barrier", "identity")
+def same(w: Writer, node: Node, x: str) -> str:
+    return w.op("Identity", x)

@@ -1,0 +1,251 @@
+"""Nodes of an ONNX graph as they are written: names, constants, sizes, and what cannot be said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from xlac.exporters.unsaid import Unsaid
+from xlac.ir.dims import Dim, Quotient, Shape, Sym, Symbol, symbols
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array, Composite
+from xlac.ir.types import Type
+from xlac.ops.control import Pick
+from xlac.ops.leaf import Const, param
+from xlac.passes.expand import until
+from xlac_sdk.dtypes import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OPSET = 21
+"""The operators that are written: all that is needed, and every runtime of 2024 and later has them."""
+
+ELEMENT: dict[DType, int] = {
+    DType.F64: TensorProto.DOUBLE, DType.F32: TensorProto.FLOAT, DType.F16: TensorProto.FLOAT16,
+    DType.BF16: TensorProto.BFLOAT16, DType.I8: TensorProto.INT8, DType.I16: TensorProto.INT16,
+    DType.I32: TensorProto.INT32, DType.I64: TensorProto.INT64, DType.U8: TensorProto.UINT8,
+    DType.U16: TensorProto.UINT16, DType.U32: TensorProto.UINT32, DType.U64: TensorProto.UINT64,
+    DType.BOOL: TensorProto.BOOL,
+}  # fmt: skip
+
+Rule = Callable[..., "str | Sequence[str]"]
+RULES: dict[str, Rule] = {}
+
+
+def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
+    """Says how operations are written: a function of the writer, the node and the names of its operands.
+
+    It gives the name of the result, or names of several. A composite's raises `Unsaid` to have it expanded.
+    """
+
+    def add(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(mnemonics, function))
+        return function
+
+    return add
+
+
+class Writer:
+    """One ONNX graph. Rules write into whichever subgraph is open."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: dict[str, Array] = {}
+        self.problems: dict[Node, str] = {}
+        self.opset = OPSET
+        self.hint = ""
+        self._taken: set[str] = {param(n).name for n in graph.nodes() if n.op.mnemonic == "param"} | {*graph.outputs}
+        self._constants: dict[tuple[Any, ...], str] = {}
+        self._sizes: dict[str, str] = {}
+        self._inputs = graph.inputs
+        self._root = self.nodes
+
+    # ---- writing -----------------------------------------------------------------------------
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Writes an operator with one result, and gives the result's name."""
+        return self.many(kind, inputs, 1, **attributes)[0]
+
+    def many(self, kind: str, inputs: Sequence[str], count: int, **attributes: Any) -> list[str]:
+        """Writes an operator with several results."""
+        names = [self.fresh(self.hint or kind) for _ in range(count)]
+        while inputs and not inputs[-1]:
+            inputs = inputs[:-1]
+        self.nodes.append(helper.make_node(kind, list(inputs), names, name=names[0], **attributes))
+        return names
+
+    def fresh(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._taken.add(name)
+        return name
+
+    def constant(self, value: Any, dtype: DType = DType.I64, name: str = "") -> str:
+        """A constant, written once in the outermost graph."""
+        array = np.asarray(value, dtype.numpy)
+        key = (dtype, array.shape, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = self.fresh(name or "const")
+            self.initializers[self._constants[key]] = array
+        return self._constants[key]
+
+    def cast(self, x: str, dtype: DType) -> str:
+        return self.op("Cast", x, to=ELEMENT[dtype])
+
+    def reshape(self, x: str, shape: Shape) -> str:
+        open_axes = [a for a, size in enumerate(shape) if isinstance(size, Sym)]
+        if len(open_axes) == 1 and 0 not in shape:
+            return self.op("Reshape", x, self.constant([-1 if isinstance(n, Sym) else n for n in shape]))
+        return self.op("Reshape", x, self.shape(shape), allowzero=1)
+
+    def turn(self, x: str, order: Sequence[int]) -> str:
+        """x with its axes in another order."""
+        return x if [*order] == [*range(len(order))] else self.op("Transpose", x, perm=[*order])
+
+    def least(self, x: str, y: str) -> str:
+        """The smaller of integers of 64 bits. By comparing: ONNX Runtime 1.31 computes Min and Max of them in 32 bits."""
+        return self.op("Where", self.op("Less", x, y), x, y)
+
+    def most(self, x: str, y: str) -> str:
+        """The larger of integers of 64 bits."""
+        return self.op("Where", self.op("Less", x, y), y, x)
+
+    # ---- sizes -------------------------------------------------------------------------------
+
+    def shape(self, shape: Sequence[Dim]) -> str:
+        """A vector of sizes."""
+        if all(isinstance(size, int) for size in shape):
+            return self.constant(np.array(shape, np.int64))
+        return self.op("Concat", *(self.size(size) for size in shape), axis=0)
+
+    def size(self, size: Dim) -> str:
+        """A size as a vector of one element."""
+        if not isinstance(size, Sym):
+            return self.constant([size])
+        text = str(size)
+        if text not in self._sizes:
+            with self.outermost():
+                self._sizes[text] = self._sum(size)
+        return self._sizes[text]
+
+    def _sum(self, size: Sym) -> str:
+        total = ""
+        for monomial, factor in size.parts:
+            term = "" if factor == 1 and monomial else self.constant([factor])
+            for atom in monomial:
+                if isinstance(atom, Symbol):
+                    value = self._symbol(atom)
+                else:
+                    assert isinstance(atom, Quotient)
+                    value = self.op("Div", self.size(atom.dividend), self.constant([atom.divisor]))
+                term = self.op("Mul", term, value) if term else value
+            total = self.op("Add", total, term) if total else term
+        return total
+
+    def _symbol(self, symbol: Symbol) -> str:
+        """A symbol as the axis of an input says it: the axis itself, or a multiple and more of it."""
+        found: list[tuple[int, str, int, int, int]] = []
+        for node in self._inputs:
+            for axis, size in enumerate(node.shape):
+                if isinstance(size, Sym) and symbols(size) == {symbol}:
+                    parts = dict(size.parts)
+                    factor, rest = parts.pop((symbol,), 0), parts.pop((), 0)
+                    if factor and not parts:
+                        found.append((abs(rest) + abs(factor - 1), param(node).name, axis, factor, rest))
+        if not found:
+            raise Unsaid(f"no input has an axis of size {symbol.name}")
+        _, name, axis, factor, rest = min(found)
+        value = self.op("Shape", name, start=axis, end=axis + 1)
+        value = self.op("Sub", value, self.constant([rest])) if rest else value
+        return self.op("Div", value, self.constant([factor])) if factor != 1 else value
+
+    # ---- graphs inside -----------------------------------------------------------------------
+
+    @contextmanager
+    def outermost(self) -> Iterator[None]:
+        """Writes into the outermost graph: what every subgraph may read. It comes before what is written there next."""
+        before, self.nodes = self.nodes, self._root
+        try:
+            yield
+        finally:
+            self.nodes = before
+
+    def subgraph(self, name: str, inputs: Sequence[tuple[str, Type]], fill: Callable[[], Sequence[str]]) -> onnx.GraphProto:
+        """A graph of its own, with the nodes that `fill` writes and the results that it names."""
+        before, self.nodes = self.nodes, []
+        try:
+            # a result must be made inside
+            results = [self.op("Identity", r) for r in fill()]
+            outputs = [onnx.ValueInfoProto(name=r) for r in results]
+            return helper.make_graph(self.nodes, name, [value_info(n, t) for n, t in inputs], outputs)
+        finally:
+            self.nodes = before
+
+    def inline(self, graph: Graph, names: Sequence[str]) -> list[str]:
+        """The results of a graph whose inputs have names."""
+        values: dict[Node, Any] = dict(zip(graph.inputs, names, strict=True))
+        for node in graph.nodes():
+            if node not in values:
+                values[node] = self.node(node, values)
+        return [values[n] for n in graph.outputs.values()]
+
+    def node(self, node: Node, values: dict[Node, Any]) -> Any:
+        """The name of a node's value; a list of names where it has several."""
+        op = node.op
+        if isinstance(op, Pick):
+            return values[node.inputs[0]][op.index]
+        before = self.hint
+        self.hint = node.name or before
+        try:
+            if isinstance(op, Const):
+                return self.constant(op.value, DType.of(op.value.dtype), node.name)
+            if op.mnemonic == "param":
+                return param(node).name
+            return self._written(node, values)
+        except Unsaid as reason:
+            self.problems.setdefault(node, str(reason))
+            return ["" for _ in node.results] if len(node.results) > 1 else ""
+        finally:
+            self.hint = before
+
+    def _written(self, node: Node, values: dict[Node, Any]) -> Any:
+        found = RULES.get(node.op.mnemonic)
+        if found is not None:
+            mark = len(self.nodes)
+            try:
+                made = found(self, node, *(values[i] for i in node.inputs))
+                return made if isinstance(made, str) or len(node.results) > 1 else made[0]
+            except Unsaid:
+                if not isinstance(node.op, Composite):
+                    raise
+                del self.nodes[mark:]
+        if not isinstance(node.op, Composite):
+            raise Unsaid("ONNX has no operators that mean it")
+        results = node.op.expand(*node.inputs)
+        roots = results if isinstance(results, tuple) else (results,)
+        known = {i: values[i] for i in node.inputs}
+        for inner in until(roots, known):
+            known[inner] = self.node(inner, known)
+        named = [known[root] for root in roots]
+        return named if len(node.results) > 1 else named[0]
+
+
+def value_info(name: str, type: Type) -> onnx.ValueInfoProto:
+    """The declaration of a value."""
+    made: onnx.ValueInfoProto = helper.make_tensor_value_info(name, ELEMENT[type.dtype], [d if isinstance(d, int) else str(d) for d in type.shape])
+    return made
+
+
+def known(shape: Shape, what: str) -> tuple[int, ...]:
+    """A shape of integers. Raises Unsaid for an open one."""
+    if any(isinstance(size, Sym) for size in shape):
+        raise Unsaid(f"{what} of open sizes")
+    return tuple(int(str(size)) for size in shape)
