@@ -15,6 +15,7 @@ from xlac.memory.plan import plan
 from xlac.model import Model, Undecided
 from xlac.passes.capture import captured
 from xlac.passes.pipeline import Observer, optimize
+from xlac.passes.quantize import Quantised, quantised
 from xlac.passes.specialize import substituted
 from xlac.passes.trace import Trace
 from xlac.passes.weights import Weights
@@ -39,6 +40,7 @@ class Lowered:
     partition: Partition
     schedules: Schedules
     program: Program
+    quantised: Quantised | None = None
 
 
 def compile(
@@ -79,11 +81,12 @@ def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
 
 def lower(
     model: Model, target: Target, *, observers: Sequence[Observer] = (), trace: Trace | None = None,
-    until: str | None = None, start: str | None = None, fuse: bool = True,
+    until: str | None = None, start: str | None = None, fuse: bool = True, int8: bool = False,
 ) -> Lowered:  # fmt: skip
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
-    Without `fuse` every node gets a kernel of its own: what fused programs are compared with.
+    Without `fuse` every node gets a kernel of its own: what fused programs are compared with. With `int8` the weights
+    of contractions are 8-bit integers, and `Lowered.quantised` says which.
     """
     weights = Weights.over(model.weights)
     with paused():
@@ -91,12 +94,13 @@ def lower(
             model.graph, target, weights=weights, precision=model.precision, observers=observers, trace=trace,
             until=until, start=start,
         )  # fmt: skip
-        groups = partition(captured(graph), target, fuse=fuse)
+        scheduled, done = quantised(captured(graph), weights) if int8 else (captured(graph), None)
+        groups = partition(scheduled, target, fuse=fuse)
         schedules = Schedules(target)
         program = plan(groups, schedules, weights, model.state)
         told = {"precision": model.precision, "extents": model.extents, "forms": model.forms}
         program = replace(program, facts={**program.facts, **{key: value for key, value in told.items() if value}})
-    return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program)
+    return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program, done)
 
 
 def executable(lowered: Lowered, backend: Backend) -> Compiled:
@@ -110,7 +114,7 @@ def executable(lowered: Lowered, backend: Backend) -> Compiled:
         key = key_of(backend, target, sources)
         artifact = cache.artifact(key, program.name, backend, lambda folder: backend.build(sources, folder))
         if artifact is not None:
-            return Compiled(program, target, backend.load(artifact, program, target))
+            return Compiled(program, target, backend.load(artifact, program, target), artifact)
     with tempfile.TemporaryDirectory(prefix="xlac-") as made:
         artifact = backend.build(sources, Path(made))
         return Compiled(program, target, backend.load(artifact, program, target))

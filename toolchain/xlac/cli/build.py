@@ -11,6 +11,7 @@ import click
 from xlac.cli.options import Chosen, chosen, request, spec_options, target_options
 
 if TYPE_CHECKING:
+    from xlac.compiler import Lowered
     from xlac_sdk.backend import Backend
     from xlac_sdk.package import Packaging
     from xlac_sdk.program import Program
@@ -33,6 +34,8 @@ TOLD = ("cpu", "triple", "dims", "params")  # of the options, what the manifest 
 @click.option("--size", "small", is_flag=True, help="Small code before fast code.")
 @click.option("--max-memory", "most", default=None, metavar="N",
               help="Fail, naming the tensors, when a call takes more: arena, state, weights not in the code. K, M, G.")
+@click.option("--quantize", type=click.Choice(["int8"]), default=None,
+              help="Weights of dots and convolutions as 8-bit integers, a scale for each channel; tells the loss.")
 @click.option("--dump", type=click.Path(path_type=Path), default=None, help="Write every stage into this folder.")
 @click.option("--until", default=None, metavar="PASS", help="Stop after this pass and print the graph.")
 @click.option("--from", "start", default=None, metavar="PASS", help="Start at this pass.")
@@ -42,7 +45,7 @@ TOLD = ("cpu", "triple", "dims", "params")  # of the options, what the manifest 
 @click.option("--list-passes", is_flag=True, help="Print the passes in order.")
 def command(
     output: Path | None, emitted: str | None, where: str | None, static: bool, no_libm: bool,
-    small: bool, most: str | None, dump: Path | None, until: str | None, start: str | None, edited: Path | None,
+    small: bool, most: str | None, quantize: str | None, dump: Path | None, until: str | None, start: str | None, edited: Path | None,
     traced: bool, list_passes: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Compile SPEC to an artefact.
@@ -85,9 +88,12 @@ def command(
         return
     asked = {key: value for key, value in asdict(choice).items() if key in TOLD} | {"static": static, "libm": not no_libm, "size": small}
     source = artefact.Source.of(model, choice.spec, asked)
-    lowered = lower(model, facts, observers=observers, start=start, trace=trace)
+    int8 = quantize is not None
+    lowered = lower(model, facts, observers=observers, start=start, trace=trace, int8=int8)
     tell(trace, traced)
-    variants = [lowered, *(lower(model, other) for other in targets[1:])]
+    variants = [lowered, *(lower(model, other, int8=int8) for other in targets[1:])]
+    if lowered.quantised is not None:
+        asked["quantize"] = loss_of(lowered)
     if limit is not None:
         for variant in variants:
             memory_limit.check(variant.program, limit, not wanted.weights.inside)
@@ -99,6 +105,21 @@ def command(
         Dump.finish(dump, lowered, backend)
     for file in files:
         click.echo(f"  {file}  {size(file.stat().st_size)}")
+
+
+def loss_of(lowered: Lowered) -> dict[str, Any]:
+    """What 8-bit weights cost in accuracy, said on standard output and for the manifest."""
+    from xlac.passes.quantize import drawn, loss
+
+    assert lowered.quantised is not None
+    found = loss(lowered.model.graph, lowered.model.weights, lowered.quantised, drawn(lowered.model.graph))
+    weights = len(lowered.quantised.names)
+    click.echo(
+        f"{weights} weights in int8: results are off by {found.absolute:.3g} at most, {found.relative:.3g} of the largest"
+    )
+    return {
+        "weights": "int8", "quantised": weights, "absolute": float(f"{found.absolute:.3g}"), "relative": float(f"{found.relative:.3g}"),
+    }  # fmt: skip
 
 
 def packaging(backend: Backend, emitted: str | None, where: str | None, static: bool, libm: bool) -> Packaging:

@@ -21,16 +21,27 @@ Ints = tuple[int, ...]
 
 
 def check_operands(mnemonic: str, lhs: Type, rhs: Type, out: DType | None) -> DType:
-    """The element type of a contraction: that of its operands, or a wider one of the same class."""
-    if lhs.dtype is not rhs.dtype:
+    """The element type of a contraction: that of its operands, or a wider one of the same class.
+
+    One operand may be i8 where the other is of floats: quantised weights, converted as they are read.
+    """
+    dtype = rhs.dtype if lhs.dtype is DType.I8 and rhs.dtype.is_float else lhs.dtype
+    if rhs.dtype is not dtype and not (rhs.dtype is DType.I8 and dtype.is_float):
         raise ShapeError(f"{mnemonic} needs one element type, got {lhs} and {rhs}", operand=1, hint="cast one of them")
-    if lhs.dtype is DType.BOOL:
+    if dtype is DType.BOOL:
         raise ShapeError(f"{mnemonic} takes numbers, got {lhs}", operand=0, hint="cast it first")
     if out is None:
-        return lhs.dtype
-    if out.is_float is not lhs.dtype.is_float or out.bits < lhs.dtype.bits or out is DType.BOOL:
-        raise ShapeError(f"{mnemonic} of {lhs.dtype} cannot give {out}: it must be as wide and of its class", attribute="out_dtype")
+        return dtype
+    if out.is_float is not dtype.is_float or out.bits < dtype.bits or out is DType.BOOL:
+        raise ShapeError(f"{mnemonic} of {dtype} cannot give {out}: it must be as wide and of its class", attribute="out_dtype")
     return out
+
+
+def alike(lhs: Array, rhs: Array) -> tuple[Array, Array]:
+    """Both operands in one type: quantised weights in that of what they are multiplied with."""
+    if lhs.dtype == rhs.dtype:
+        return lhs, rhs
+    return (lhs.astype(rhs.dtype), rhs) if lhs.dtype == np.int8 else (lhs, rhs.astype(lhs.dtype))
 
 
 def working(x: Array, out: DType | None) -> Array:
@@ -52,7 +63,8 @@ class Dot(Op):
     """Multiplies and sums over the `contract` axes, separately for each position of the `batch` axes.
 
     The result has the batch axes, then the free axes of lhs, then those of rhs. Halves accumulate in f32, integers
-    wrap in the result's type. `out_dtype` may be wider than the operands.
+    wrap in the result's type. `out_dtype` may be wider than the operands. One operand may be i8 where the other is of
+    floats: it is converted as it is read.
     """
 
     mnemonic = "dot"
@@ -89,6 +101,7 @@ class Dot(Op):
         return lhs, tuple(a for a in range(rank_rhs) if a not in used_rhs)
 
     def evaluate(self, *arrays: Array) -> Array:
+        arrays = alike(*arrays)
         lhs, rhs = (working(a, self.out_dtype) for a in arrays)
         free_lhs, free_rhs = self.free(lhs.ndim, rhs.ndim)
         batch = tuple(lhs.shape[a] for a in self.batch_lhs)
@@ -116,7 +129,10 @@ class Dot(Op):
             case((2, 3, 5, 7), (2, 3, 7, 4), ((3,), (2,)), ((0, 1), (0, 1))), case((2, 3, 4), (4, 3, 5), ((1, 2), (1, 0))),
             case((3, 5), (5, 7), plain, dtype=DType.F16, out=DType.F32), case((3, 5), (5, 7), plain, dtype=DType.I8, out=DType.I32),
         ]  # fmt: skip
-        return found + [case((9, 33), (33, 17), plain, dtype=d) for d in DType if d is not DType.BOOL]
+        found += [case((9, 33), (33, 17), plain, dtype=d) for d in DType if d is not DType.BOOL]
+        given = {"contract_lhs": (1,), "contract_rhs": (0,)}
+        mixed = (Type(DType.F32, (5, 33)), Type(DType.I8, (33, 17))), (Type(DType.I8, (3, 7)), Type(DType.F16, (7, 19)))
+        return found + [Sample(types, given, ("normal", "small") if types[1].dtype is DType.I8 else ("small", "normal")) for types in mixed]
 
 
 @declare
@@ -189,7 +205,7 @@ class Conv(Op):
         return Type(dtype, tuple(result[letter] for letter in self.layout[2]))
 
     def evaluate(self, *arrays: Array) -> Array:
-        spatial = self.spatial
+        spatial, arrays = self.spatial, alike(*arrays)
         x = working(arrays[0], self.out_dtype).transpose([self.layout[0].index(c) for c in "NC" + spatial])
         kernel = working(arrays[1], self.out_dtype).transpose([self.layout[1].index(c) for c in "OI" + spatial])
         groups, batches = self.feature_groups, self.batch_groups

@@ -12,6 +12,7 @@ from xlac.schedule.outer_product import OuterProduct
 from xlac.schedule.packing import Panels
 from xlac.schedule.tiles import Tile
 from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
 
@@ -43,7 +44,8 @@ def _right(
     whole = c.columns.extent % tile.lanes == 0 or target.masked or tile.lanes == 1
     readable = c.columns.right == 1 and whole and not computed
     reuse = -(-c.rows[0].extent // tile.rows[0]) * -(-c.rows[1].extent // tile.rows[1])
-    dtype = c.accumulate if reuse > 2 else c.right.dtype
+    quantised = c.right.dtype is DType.I8 and c.accumulate.is_float  # stays so: small is what it is for
+    dtype = c.accumulate if reuse > 2 and not quantised else c.right.dtype
     if c.right.constant:
         if readable and (target.size or packing.is_packed_already(c, tile)):
             return packing.direct(c), []

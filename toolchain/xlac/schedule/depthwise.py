@@ -32,6 +32,7 @@ from xlac.schedule.packing import Panels
 from xlac.schedule.tiles import Split, Tile
 from xlac_sdk import build
 from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Const, Expr, LoopKind, Var
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
@@ -53,7 +54,8 @@ def launches(
     tile = Tile((1, 1), whole, writer.lanes)
     before: list[Launching] = []
     if right.constant:
-        panels = packing.constant(c, tile, writer.accumulate, kernel.compute, kernel.key)
+        dtype = right.dtype if right.dtype is DType.I8 else writer.accumulate
+        panels = packing.constant(c, tile, dtype, kernel.compute, kernel.key)
     else:
         made, panels = packing.running(group, target, f"{name}_pack", c, tile, writer.accumulate)
         before.append(made)
