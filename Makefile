@@ -25,7 +25,7 @@ specs: $(VENV)/.tested ## every shipped spec on every backend, the large ones in
 	$(BIN)/python -m pytest -n 2 tests/specs --all
 
 # Emulators, linkers and the C libraries of other machines, as Debian calls them; node runs WebAssembly.
-CROSS := clang lld qemu-user qemu-system-arm gcc-arm-none-eabi nodejs valgrind \
+CROSS := clang lld qemu-user qemu-system-arm gcc-arm-none-eabi libnewlib-arm-none-eabi nodejs valgrind \
   $(foreach machine,arm-linux-gnueabihf aarch64-linux-gnu riscv64-linux-gnu,gcc-$(machine)) \
   libc6-dev-armhf-cross libc6-dev-arm64-cross libc6-dev-riscv64-cross
 
