@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
 
 from xlac_sdk.kernel import Kernel
-from xlac_sdk.package import Artefact, Package, Packaging, Variant
 from xlac_sdk.program import Call, Program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Request, Target
+
+if TYPE_CHECKING:
+    from xlac_sdk.package import Artefact, Package, Packaging, Variant
 
 Array = NDArray[Any]
 
@@ -36,6 +38,9 @@ class Backend(ABC):
     usual: ClassVar[tuple[str, ...]] = ()
     """The forms that are written when the user names none."""
 
+    relies_on: ClassVar[tuple[str, ...]] = ()
+    """Other packages whose version decides what `build` gives, by the name they are imported as."""
+
     @abstractmethod
     def target(self, request: Request) -> Target:
         """The machine compiled for. Raises SourceError for a CPU, triple or architecture it does not know."""
@@ -51,6 +56,13 @@ class Backend(ABC):
     @abstractmethod
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
         """Makes the artefact callable in this process."""
+
+    def summary(self, program: Program) -> Mapping[str, Any] | None:
+        """What `load` reads of a program beside its slots, sizes and constants, as JSON to be found in its facts.
+
+        None when it needs the steps themselves: then whole compilations are not kept.
+        """
+        return None
 
     def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
         """Writes the forms of `wanted`, all among `forms`, into a folder: what other programs are built with.

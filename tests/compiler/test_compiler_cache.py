@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import xlac
 from xlac.cache import Cache, key_of
 from xlac.cli import status
+from xlac.compiler import compile
 from xlac_cpu import CpuBackend
+from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 
 SPEC = Path(__file__).parents[2] / "specs" / "mlp_small.yaml"
@@ -49,24 +50,24 @@ def entries(folder: Path) -> list[Path]:
 
 
 def test_the_second_compilation_builds_nothing(folder: Path, builds: list[int]) -> None:
-    first = xlac.compile(SPEC)(X)
+    first = compile(SPEC)(X)
     assert len(builds) == 1 and len(entries(folder)) == 1
-    np.testing.assert_array_equal(xlac.compile(SPEC)(X), first)
+    np.testing.assert_array_equal(compile(SPEC)(X), first)
     assert len(builds) == 1
-    xlac.compile(SPEC, cpu="x86-64-v3")
+    compile(SPEC, cpu="x86-64-v3")
     assert len(builds) == 2 and len(entries(folder)) == 2
 
 
 def test_off_keeps_nothing(folder: Path, builds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLAC_CACHE", "off")
     for _ in range(2):
-        xlac.compile(SPEC)(X)
+        compile(SPEC)(X)
     assert len(builds) == 2 and not folder.exists()
 
 
 @pytest.mark.parametrize("harm", ["truncate", "change", "entry", "escape", "list"])
 def test_a_damaged_entry_is_made_again(folder: Path, builds: list[int], harm: str) -> None:
-    expected = xlac.compile(SPEC)(X)
+    expected = compile(SPEC)(X)
     (place,) = entries(folder)
     (artifact,) = place.glob("*.a")
     match harm:
@@ -86,21 +87,21 @@ def test_a_damaged_entry_is_made_again(folder: Path, builds: list[int], harm: st
             (place / "entry.json").write_text(json.dumps(entry))
         case "list":
             (place / "entry.json").write_text("[]")
-    np.testing.assert_array_equal(xlac.compile(SPEC)(X), expected)
+    np.testing.assert_array_equal(compile(SPEC)(X), expected)
     assert len(builds) == 2
 
 
 def test_a_folder_that_others_may_write_to_is_not_trusted(folder: Path, builds: list[int]) -> None:
-    xlac.compile(SPEC)
+    compile(SPEC)
     folder.chmod(0o777)
-    xlac.compile(SPEC)(X)
+    compile(SPEC)(X)
     assert len(builds) == 2
 
 
 def test_an_unwritable_folder_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("XLAC_CACHE", str(tmp_path / "file" / "cache"))
-    assert xlac.compile(SPEC)(X).shape == (1, 64)
+    assert compile(SPEC)(X).shape == (1, 64)
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def test_processes_share_it(folder: Path) -> None:
     children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     sums = {child.communicate(timeout=120)[0] for child in children}
     assert len(sums) == 1 and all(child.returncode == 0 for child in children)
-    assert len(entries(folder)) == 1 and not list(folder.glob("tmp-*"))
+    assert len(entries(folder)) == 2 and not list(folder.glob("tmp-*")), "the code, and the whole compilation"
 
 
 def test_a_killed_process_leaves_no_half_entry(folder: Path) -> None:
@@ -151,8 +152,8 @@ def test_a_killed_process_leaves_no_half_entry(folder: Path) -> None:
         time.sleep(delay)
         child.send_signal(signal.SIGKILL)
         child.wait()
-    assert xlac.compile(SPEC)(X).shape == (1, 64)
-    assert len(entries(folder)) == 1
+    assert compile(SPEC)(X).shape == (1, 64)
+    assert 1 <= len(entries(folder)) <= 2 and all((place / "entry.json").is_file() for place in entries(folder))
 
 
 def test_the_key_knows_what_matters() -> None:
@@ -168,7 +169,7 @@ def test_the_key_knows_what_matters() -> None:
 def test_the_verbs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["cache", "why", str(SPEC)]) == 0
     assert "not in the cache" in capsys.readouterr().out
-    xlac.compile(SPEC)
+    compile(SPEC)
     assert status(["cache", "why", str(SPEC)]) == 0
     assert ": in the cache" in capsys.readouterr().out
     assert status(["cache", "ls"]) == 0
@@ -181,5 +182,5 @@ def test_the_verbs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("name", "value"), [("XLAC_THREADS", "many"), ("XLAC_CACHE_BYTES", "-1")])
 def test_settings_that_make_no_sense(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(xlac.SourceError, match=name):
-        xlac.compile(SPEC)
+    with pytest.raises(SourceError, match=name):
+        compile(SPEC)

@@ -170,7 +170,7 @@ def test_a_damaged_artefact_is_refused(tmp_path: Path) -> None:
     made.write_bytes(made.read_bytes()[:-100])
     with pytest.raises(UnsupportedError, match="XL5108"):
         BACKEND.load(made, program, machine())
-    assert link.members(link.archive([b"abc", b"", b"1234"])) == [b"abc", b"", b"1234"]
+    assert link.members(link.archive([b"abc", b"", b"1234"], ["a.o", "b.o", "c.o"])) == {"a.o": b"abc", "b.o": b"", "c.o": b"1234"}
 
 
 def test_mapped_constants_are_used_in_place(tmp_path: Path) -> None:

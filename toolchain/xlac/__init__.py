@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 _HOMES = {
-    "compile": "xlac.compiler",
+    "compile": "xlac.kept",
     "Compiled": "xlac.compiled",
     "load": "xlac.loaded",
     "Model": "xlac.model",

@@ -2,8 +2,8 @@
 
 An entry is a folder named by the hash of everything that decides the artefact: the emitted sources, the backend
 with its version, and the target's facts. It is written beside its place and renamed into it, so that processes
-and kills never leave half of one. What is read is checked against the hash recorded when it was written; an entry
-that does not match is thrown away. The least recently used go first when the cache outgrows its bound.
+and kills never leave half of one. What is read is checked against the hash recorded when it was written (of a large
+file, its size); an entry that does not match is thrown away. The least recently used go first when the cache outgrows its bound.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from xlac_sdk.backend import Backend
 from xlac_sdk.target import Target
 
 ENTRY = "entry.json"
+SEALED = 8 << 20  # bytes from which on a file is checked by its size
 FRESH = 60.0  # seconds for which an entry is not collected: somebody may be about to load it
 ABANDONED = 3600.0  # seconds after which a folder that was never renamed belongs to a process that died
 
@@ -93,7 +94,7 @@ class Cache:
             return None
         try:
             artifact = make(made)
-            files = {p.relative_to(made).as_posix(): _hash(p) for p in sorted(made.rglob("*")) if p.is_file()}
+            files = {p.relative_to(made).as_posix(): _seal(p) for p in sorted(made.rglob("*")) if p.is_file()}
             entry = {
                 "program": program, "backend": backend.name,
                 "artifact": artifact.relative_to(made).as_posix(), "files": files,
@@ -117,7 +118,7 @@ class Cache:
             entry = json.loads((place / ENTRY).read_text(encoding="utf-8"))
             artifact = place / str(entry["artifact"])
             whole = artifact.resolve().is_relative_to(place.resolve()) and all(
-                _hash(place / name) == digest for name, digest in entry["files"].items()
+                _seal(place / name) == digest for name, digest in entry["files"].items()
             )
         except FileNotFoundError:
             return None
@@ -197,5 +198,7 @@ class Cache:
         shutil.rmtree(gone, ignore_errors=True)
 
 
-def _hash(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def _seal(file: Path) -> str:
+    """A file's hash; the size of one so large that hashing it would take longer than what the cache saves."""
+    size = file.stat().st_size
+    return f"{size} bytes" if size > SEALED else hashlib.sha256(file.read_bytes()).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ class Compiled:
     `run` fills all the room there is, and the outputs that hold the sizes.
     """
 
-    def __init__(self, program: Program, target: Target, executable: Executable) -> None:
+    def __init__(self, program: Program, target: Target, executable: Executable, artifact: Path | None = None) -> None:
+        self.artifact = artifact  # in the cache, where the code came from or went to
         self.program, self.target, self.executable = program, target, executable
         self._names = tuple(slot.name for slot in program.inputs)
         self._fast = getattr(executable, "fast", None)

@@ -6,21 +6,22 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.backend import Backend, Executable
-from xlac_sdk.package import Artefact, Package, Packaging, Variant
 from xlac_sdk.program import Program
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
     from xlac_cpu.executable import CpuExecutable
+    from xlac_sdk.package import Artefact, Package, Packaging, Variant
 
 
 class CpuBackend(Backend):
     """Any CPU that LLVM has a code generator for; runs what is built for this one."""
 
     name = "cpu"
+    relies_on = ("llvmlite",)
     forms = ("h", "o", "a", "so", "exe", "s", "ll", "wasm")
     usual = ("h", "so")
 
@@ -37,16 +38,25 @@ class CpuBackend(Backend):
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         """A static library of the program's objects, named by what it is made of: one that exists is not made again."""
-        from xlac_cpu import link, objects
+        from xlac_cpu import fastcall, link, machine, objects
 
         made = folder / f"program-{_digest(sources)}.a"
         if not made.exists():
-            library = link.archive([objects.object_code(text) for text in sources.values()])
+            made_of = [objects.object_code(text) for text in sources.values()]
+            names = [f"{number}.o" for number in range(len(made_of))]
+            if fastcall.supported() and objects.machine_of(next(iter(sources.values()))).arch == machine.host().arch:
+                made_of, names = [*made_of, fastcall.object_code()], [*names, fastcall.MEMBER]
+            library = link.archive(made_of, names)
             folder.mkdir(parents=True, exist_ok=True)
             part = made.with_suffix(f".{os.getpid()}.part")
             part.write_bytes(library)
             part.replace(made)
         return made
+
+    def summary(self, program: Program) -> Mapping[str, Any]:
+        from xlac_cpu import driver, executable, fastcall
+
+        return {executable.LONG: driver.estimate(program.steps) > fastcall.RELEASE}
 
     def load(self, artifact: Path, program: Program, target: Target) -> CpuExecutable:
         from xlac_cpu.executable import CpuExecutable

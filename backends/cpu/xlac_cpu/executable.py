@@ -18,6 +18,7 @@ from xlac_sdk.sizes import of_call
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
 
+LONG = "runs long"  # of a program's facts: other Python threads may run during a call
 PLACED = 1 << 20  # bytes up to which a constant is copied to get a cache line's alignment
 
 
@@ -30,7 +31,9 @@ class CpuExecutable:
             problem = f"a program for {machine.triple} cannot run on {host().triple}"
             raise UnsupportedError(Diagnostic("XL5109", problem))
         self.program = program
-        self._code, addresses = link.load(link.members(artifact.read_bytes()), ("run",))
+        members = link.members(artifact.read_bytes())
+        calls = fastcall.EXPORTS if fastcall.MEMBER in members else ()
+        self._code, addresses = link.load([*members.values()], ("run", *calls))
         self._constants = [_placed(program.constants[slot.symbol]) for slot in layout.fixed(program)]
         self._state = _aligned(program.state_bytes)
         self._state[:] = 0
@@ -41,11 +44,9 @@ class CpuExecutable:
         self._turn = threading.Lock() if program.state_bytes else None
         self._arenas: list[Array] = []
         self.fast: Callable[..., Any] | None = None
-        if self._turn is None and not program.sizes:
-            long = driver.estimate(program.steps) > fastcall.RELEASE
-            self.fast = fastcall.function(
-                program, addresses["run"], ctypes.addressof(self._fixed), self._pool, long, self
-            )
+        if self._turn is None and not program.sizes and calls and fastcall.supported():
+            long = program.facts[LONG] if LONG in program.facts else driver.estimate(program.steps) > fastcall.RELEASE
+            self.fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self)
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`: C-contiguous arrays by name, of their slots' types and shapes."""

@@ -13,17 +13,16 @@ import os
 import struct
 import sys
 import sysconfig
-import threading
 import weakref
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-from xlac_cpu import link, module, objects
 from xlac_cpu.machine import host
 from xlac_sdk.program import Program
 
+MEMBER, EXPORTS = "call.o", ("call", "discard")  # of a program's library
 RELEASE = 10_000  # nanoseconds of work from which on others may run Python meanwhile
 
 PLAN = {name: 8 * i for i, name in enumerate(
@@ -55,22 +54,19 @@ def supported() -> bool:
     )
 
 
-_lock = threading.Lock()
-_code: list[tuple[Any, Mapping[str, int]]] = []  # the linked function; kept for the life of the process
+@cache
+def object_code() -> bytes:
+    """The object with `call` and `discard`, for this machine; every program's library has a copy."""
+    from xlac_cpu import module, objects
 
-
-def _linked() -> Mapping[str, int]:
-    with _lock:
-        if not _code:
-            machine = host()
-            text = module.template("fastcall.ll.j2").render(
-                header=json.dumps(machine.settings, sort_keys=True),
-                triple=machine.triple,
-                plan=PLAN,
-                spec=SPEC,
-            )
-            _code.append(link.load([objects.object_code(text)], ("call", "discard")))
-    return _code[0][1]
+    machine = host()
+    text = module.template("fastcall.ll.j2").render(
+        header=json.dumps(machine.settings, sort_keys=True),
+        triple=machine.triple,
+        plan=PLAN,
+        spec=SPEC,
+    )
+    return objects.object_code(text)
 
 
 def _numpy_api() -> tuple[int, int]:
@@ -86,18 +82,15 @@ def _numpy_api() -> tuple[int, int]:
 
 
 def function(
-    program: Program, run: int, fixed: int, pool: int, release: bool, keep: object
-) -> Callable[..., Any] | None:
+    program: Program, code: Mapping[str, int], fixed: int, pool: int, release: bool, keep: object
+) -> Callable[..., Any]:
     """A function from the program's inputs, in order or by name in order, to its output or a tuple of them.
 
     It returns NotImplemented when an argument is not exactly the dense array that the program takes: whoever
-    calls it knows how to convert and what to say.
-    `keep` lives at least as long as the function: it owns the code and the constants. None where unsupported.
+    calls it knows how to convert and what to say. `code` has the addresses of `run` and of what is in `object_code`.
+    `keep` lives at least as long as the function: it owns the code and the constants.
     """
-    if not supported():
-        return None
-    plan, kept = _plan(program, run, fixed, pool, release)
-    code = _linked()
+    plan, kept = _plan(program, code["run"], fixed, pool, release)
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     name = ctypes.create_string_buffer(b"xlac.plan")

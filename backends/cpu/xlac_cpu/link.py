@@ -59,9 +59,10 @@ def _member(name: str, data: bytes) -> bytes:
     return header + data + b"\n" * (len(data) % 2)
 
 
-def members(data: bytes) -> list[bytes]:
-    """The objects of a static library written by `archive`."""
-    found, at = [], len(_MAGIC)
+def members(data: bytes) -> dict[str, bytes]:
+    """The objects of a static library written by `archive`, by name."""
+    found: dict[str, bytes] = {}
+    at = len(_MAGIC)
     try:
         if not data.startswith(_MAGIC):
             raise ValueError
@@ -70,7 +71,7 @@ def members(data: bytes) -> list[bytes]:
             size = int(header[48:58])
             if header[58:] != b"`\n" or at + 60 + size > len(data):
                 raise ValueError
-            found.append(data[at + 60 : at + 60 + size])
+            found[header[:16].decode("latin-1").rstrip(" /")] = data[at + 60 : at + 60 + size]
             at += 60 + size + size % 2
     except (ValueError, struct.error):
         problem = "the compiled program is damaged: not a whole library of objects"

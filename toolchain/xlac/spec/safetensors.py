@@ -19,6 +19,7 @@ import numpy as np
 from xlac.ir.dims import static
 from xlac.ir.op import Array
 from xlac.ir.types import Type
+from xlac.reading import note
 from xlac_sdk.dtypes import DType
 
 MAX_HEADER = 100 * 2**20
@@ -51,7 +52,7 @@ class SafetensorsFile(Mapping[str, Array]):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb") as file:
+        with note(path).open("rb") as file:
             size = file.seek(0, 2)
             if size < 8:
                 raise BadFile(f"{size} bytes are too few for a safetensors file")

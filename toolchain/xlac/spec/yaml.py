@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from yaml.cyaml import CBaseLoader
 
+from xlac.reading import note
 from xlac.spec.tree import Scalar, Source, Value
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
@@ -39,7 +40,7 @@ def read(file: Path) -> Source:
                          "keep weights in a safetensors file")  # fmt: skip
         if not file.is_file():
             raise _error("XL3001", f"{file} is not a file", None)
-        raw = file.read_bytes()
+        raw = note(file).read_bytes()
     except FileNotFoundError:
         raise _error("XL3001", f"no such file: {file}", None) from None
     except (OSError, ValueError) as error:

@@ -50,7 +50,7 @@ def compiled(units: Sequence[Unit], form: str = "object") -> list[bytes]:
     if machine.arch == host().arch:
         return [unit.compiled(form) for unit in units]
     question = {"do": "units", "triple": machine.triple, "form": form, "units": list(map(asdict, units))}
-    return members(ask(question))
+    return [*members(ask(question)).values()]
 
 
 def _defined(module: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from xlac.frontends.onnx.wire import Malformed, without_data
 from xlac.ir.op import ShapeError
+from xlac.reading import note
 from xlac_sdk.source import Diagnostic, SourceError
 
 
@@ -69,7 +70,7 @@ class Files:
 
     def _map(self, file: Path) -> memoryview:
         if file not in self._maps:
-            with file.open("rb") as opened:
+            with note(file).open("rb") as opened:
                 empty = not file.stat().st_size
                 self._maps[file] = memoryview(b"" if empty else mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
         return self._maps[file]

@@ -23,6 +23,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
+from xlac.reading import note
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 ROUNDS = 1000  # how many sizes may turn out to be others
@@ -49,7 +50,7 @@ def opened(source: Path | str | bytes) -> Source:
         return Source(source)
     file = source if isinstance(source, Path) else TEXT
     try:
-        data = source.read_bytes() if isinstance(source, Path) else source
+        data = note(source).read_bytes() if isinstance(source, Path) else source
     except OSError as error:
         raise SourceError(Diagnostic("XL3001", f"cannot read {file}: {error.strerror}")) from None
     if is_bytecode(data):
