@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._functorch.aot_autograd import aot_export_module
 from torch.fx import GraphModule
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
@@ -37,15 +37,23 @@ class Case:
         return found
 
     def graph(self) -> GraphModule:
-        """Functional ATen operations, as AOTAutograd would give them to a backend."""
-        function = torch.func.functionalize(self.function, remove="mutations")
-        made = make_fx(function, decomposition_table=decompositions(), tracing_mode="fake", _allow_non_fake_inputs=True)
-        module: GraphModule = made(*self.tensors)
-        for node in reversed(list(module.graph.nodes)):  # what writes a mutated argument back is not the backend's
-            if str(node.target) == "aten.copy_.default" and not node.users:
-                module.graph.erase_node(node)
+        """Functional ATen operations, as AOTAutograd gives them to a backend."""
+        module, _ = aot_export_module(_Module(self.function), tuple(self.tensors), trace_joint=False, decompositions=decompositions())
+        (last,) = (n for n in module.graph.nodes if n.op == "output")
+        last.args = (last.args[0][-len(self.eager()) :],)  # new values of mutated arguments come first
         module.graph.eliminate_dead_code()
         return module
+
+
+class _Module(torch.nn.Module):
+    """A function where PyTorch wants a module."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return self.function(*tensors)
 
 
 def cases(name: str, dtype: torch.dtype, limit: int) -> Iterator[Case]:

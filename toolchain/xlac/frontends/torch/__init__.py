@@ -14,7 +14,6 @@ from typing import Any
 from xlac.model import Model
 from xlac_sdk.source import Diagnostic, SourceError
 
-
 TENSORS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 

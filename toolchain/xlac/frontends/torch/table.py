@@ -50,9 +50,7 @@ class Call:
 
     @property
     def type(self) -> Type:
-        first = self.results[0]
-        assert first is not None
-        return first
+        return self.stated(0)
 
     @property
     def dtype(self) -> DType:
@@ -77,10 +75,15 @@ class Call:
         """`node`, in the element type of the result and repeated over its shape."""
         return build.broadcast_to(self.node(value, dtype or self.dtype), self.shape)
 
+    def stated(self, number: int) -> Type:
+        """What PyTorch says a result is, by the result's number."""
+        found = self.results[number]
+        assert found is not None
+        return found
+
     def filled_as(self, number: int, value: Scalar) -> Node:
         """One number in every element of a result, by the result's number."""
-        wanted = self.results[number]
-        assert wanted is not None
+        wanted = self.stated(number)
         return build.broadcast_to(self.node(value, wanted.dtype), wanted.shape)
 
     def size(self, size: Dim) -> Node:

@@ -98,8 +98,7 @@ def flash_attention(
     scale: float | None = None, **_: Any,
 ) -> tuple[Node, Node]:  # fmt: skip
     found, total = attend(call, q, shared(k, q.shape[1]), shared(v, q.shape[1]), attn_mask, dropout_p, is_causal, scale)
-    stated = call.results[1]
-    assert stated is not None
+    stated = call.stated(1)
     return found, build.cast(build.reshape(total, stated.shape), stated.dtype)
 
 

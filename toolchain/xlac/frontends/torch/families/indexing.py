@@ -107,7 +107,7 @@ def index_put(call: Call, x: Node, indices: Sequence[Node | None], values: Node,
     axes, places = index_axes(call, x, indices)
     if not axes:
         wide = build.broadcast_to(values, x.shape)
-        return build.add(x, wide) if accumulate else wide
+        return added(x, wide) if accumulate else wide
     at, count = place_of_indices(axes), places[0].type.rank
     front = to_front(axes, x.type.rank)
     rest = [x.shape[a] for a in front[len(axes) :]]
@@ -119,6 +119,10 @@ def index_put(call: Call, x: Node, indices: Sequence[Node | None], values: Node,
         combine = "max"
     found = scatter_vectors(build.transpose(x, front), vectors(places), updates, combine)
     return build.transpose(found, [front.index(a) for a in range(x.type.rank)])
+
+
+def added(x: Node, y: Node) -> Node:
+    return build.apply1("or" if x.type.dtype is DType.BOOL else "add", x, y)
 
 
 def scatter_vectors(x: Node, places: Node, updates: Node, combine: Combine) -> Node:
@@ -139,7 +143,7 @@ def _masked_put(call: Call, x: Node, indices: Sequence[Node | None], values: Nod
         raise NotExpressible("a value for each element that a mask chooses")
     wide = build.reshape(build.cast(mask, DType.BOOL), (*mask.shape, *[1] * (x.type.rank - depth)))
     given = build.reshape(values, values.shape[1:]) if values.type.rank > x.type.rank - depth else values
-    new = build.add(x, build.broadcast_to(given, x.shape)) if accumulate else given
+    new = added(x, build.broadcast_to(given, x.shape)) if accumulate else given
     return where(call, wide, new, x)
 
 
@@ -195,10 +199,7 @@ def scatter_reduce(call: Call, x: Node, dim: int, index: Node, src: Node, reduce
     if reduce != "mean":
         return total
     start = build.full(int(include_self), x.shape, DType.I64)
-    count = build.maximum(scattered(call, start, dim, index, ones, "add"), 1)
-    if dtype.is_float:
-        return build.cast(build.div(build.compute(total), build.cast(count, dtype.compute)), dtype)
-    return build.apply1("floor_divide", total, build.cast(count, dtype))
+    return _divided(total, build.maximum(scattered(call, start, dim, index, ones, "add"), 1))
 
 
 def _identity(combine: Combine, dtype: DType) -> float | int:
@@ -292,13 +293,47 @@ def masked_scatter(call: Call, x: Node, mask: Node, source: Node) -> Node:
 @aten("index_add")
 def index_add(call: Call, x: Node, dim: int, index: Node, source: Node, alpha: Scalar = 1) -> Node:
     if alpha != 1:
-        source = build.mul(source, call.node(alpha, source.type.dtype))
+        mnemonic = "and" if source.type.dtype is DType.BOOL else "mul"
+        source = build.apply1(mnemonic, source, call.node(alpha, source.type.dtype))
     return _by_slices(call, x, dim, index, source, "add")
 
 
 @aten("index_copy")
 def index_copy(call: Call, x: Node, dim: int, index: Node, source: Node) -> Node:
     return _by_slices(call, x, dim, index, source, "assign")
+
+
+@aten("index_reduce")
+def index_reduce(call: Call, x: Node, dim: int, index: Node, source: Node, reduce: str, include_self: bool = True) -> Node:
+    combine, dtype = REDUCES[reduce], x.type.dtype
+    ones = build.full(1, source.shape, DType.I64)
+    if not include_self:
+        hit = _by_slices(call, build.full(0, x.shape, DType.I64), dim, index, ones, "max")
+        start = build.broadcast_to(build.constant(_identity(combine, dtype), dtype), x.shape)
+        x = build.select(build.compare(hit, "eq", 1), start, x)
+    total = _by_slices(call, x, dim, index, source, combine)
+    if reduce != "mean":
+        return total
+    count = _by_slices(call, build.full(int(include_self), x.shape, DType.I64), dim, index, ones, "add")
+    return _divided(total, build.maximum(count, 1))
+
+
+def _divided(total: Node, count: Node) -> Node:
+    """Sums over counts; integers round down."""
+    dtype = total.type.dtype
+    if not dtype.is_float:
+        return build.apply1("floor_divide", total, build.cast(count, dtype))
+    return build.cast(build.div(build.compute(total), build.cast(count, dtype.compute)), dtype)
+
+
+@aten("put")
+def put(call: Call, x: Node, index: Node, source: Node, accumulate: bool = False) -> Node:
+    """Elements at places counted row-major."""
+    size = x.type.size
+    places = build.reshape(wrapped(call, index, size), (index.type.size, 1))
+    updates = build.reshape(source, (index.type.size,))
+    found = scatter_vectors(build.reshape(x, (size,)), places, updates, "add" if accumulate else "assign")
+    return build.reshape(found, x.shape)
 
 
 def _by_slices(call: Call, x: Node, dim: int, index: Node, source: Node, combine: Combine) -> Node:

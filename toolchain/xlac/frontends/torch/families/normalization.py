@@ -166,17 +166,17 @@ def batch_norm_training(
     """The new running statistics come last; the variance among them is the unbiased one."""
     if not training:
         y, *_ = _normal(call, x, weight, bias, eps, (running_mean, running_var))
-        return y, *(call.filled_as(number, 0) for number in (1, 2)), running_mean, running_var
+        return y, *(call.filled_as(number, 0) for number in (1, 2)), *(build.cast(v, call.stated(n).dtype) for n, v in ((3, running_mean), (4, running_var)))
     y, mean, variance, scale = _normal(call, x, weight, bias, eps, None)
     size = amount(call, build.compute(x), _along_channels(x)[0])
     unbiased = build.mul(variance, build.div(size, build.sub(size, 1.0)))
-    news = [_moved(old, new, momentum) for old, new in ((running_mean, mean), (running_var, unbiased))]
+    pairs = zip((3, 4), (running_mean, running_var), (mean, unbiased), strict=True)
+    news = [build.cast(_moved(old, new, momentum), call.stated(number).dtype) for number, old, new in pairs]
     return y, *_as_stated(call, mean, scale), *news
 
 
 def _moved(old: Node, new: Node, momentum: float) -> Node:
-    wide = build.add(build.mul(build.compute(old), 1 - momentum), build.mul(build.cast(new, old.type.dtype.compute), momentum))
-    return build.cast(wide, old.type.dtype)
+    return build.add(build.mul(build.compute(old), 1 - momentum), build.mul(build.cast(new, old.type.dtype.compute), momentum))
 
 
 @aten("native_batch_norm_backward")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.families.reductions import position
 from xlac.frontends.torch.table import Call, Scalar, aten
@@ -98,8 +100,7 @@ def _running(call: Call, x: Node, dim: int, relation: str) -> tuple[Node, ...]:
     if x.shape[axis] == 0:
         return x, build.full(0, x.shape, DType.I64)
     wide = build.cast(x, DType.U8) if x.type.dtype is DType.BOOL else x
-    front = [axis, *(a for a in range(x.type.rank) if a != axis)]
-    rows = build.transpose(wide, front)
+    rows, back = _rows(wide, axis)
     slice_, where = Type(wide.type.dtype, rows.shape[1:]), Type(DType.I64, rows.shape[1:])
 
     def step(best: Node, at: Node, row: Node, here: Node) -> tuple[Node, ...]:
@@ -115,9 +116,34 @@ def _running(call: Call, x: Node, dim: int, relation: str) -> tuple[Node, ...]:
     count = build.iota((rows.shape[0],), 0)
     op = Scan(body, rows.shape[0], 2, 2)
     parts = build.results(Node.of(op, first, build.full(0, where.shape, DType.I64), rows, count))[2:]
-    back = [front.index(a) for a in range(x.type.rank)]
     values, places = (build.transpose(part, back) for part in parts)
     return build.cast(values, x.type.dtype), places
+
+
+def _rows(x: Node, axis: int) -> tuple[Node, list[int]]:
+    """x with an axis in front, and the order of axes that puts it back."""
+    front = [axis, *(a for a in range(x.type.rank) if a != axis)]
+    return build.transpose(x, front), [front.index(a) for a in range(x.type.rank)]
+
+
+@aten("logcumsumexp")
+def logcumsumexp(call: Call, x: Node, dim: int) -> Node:
+    """Running logarithms of sums of exponentials, each step without overflow."""
+    if not x.shape or 0 in x.shape:
+        return x
+    rows, back = _rows(build.compute(x), normal_axis(dim, x.type.rank))
+    slice_ = rows.type.with_shape(rows.shape[1:])
+
+    def step(total: Node, row: Node) -> tuple[Node, Node]:
+        high = build.maximum(total, row)
+        gap = build.mul(build.apply1("abs", build.sub(total, row)), -1.0)
+        gap = build.select(build.compare(total, "eq", row), 0.0, gap)  # of equal infinities it is no number
+        found = build.add(high, build.apply1("log1p", build.exp(gap)))
+        return found, found
+
+    op = Scan(build.graph("step", (slice_, slice_), step), rows.shape[0], 1, 1)
+    parts = build.results(Node.of(op, build.like(-math.inf, build.reshape(build.cut(rows, 0, 0, 1), slice_.shape)), rows))
+    return build.cast(build.transpose(parts[1], back), x.type.dtype)
 
 
 @aten("searchsorted.Tensor")

@@ -129,7 +129,7 @@ def mul(call: Call, x: Scalar, y: Scalar) -> Node:
     return build.apply1("and" if call.dtype is DType.BOOL else "mul", *operands(call, x, y))
 
 
-@aten("div.Tensor", "div.Scalar")
+@aten("div.Tensor", "div.Scalar", "true_divide.Tensor")
 def div(call: Call, x: Scalar, y: Scalar) -> Node:
     return build.div(*operands(call, x, y))
 

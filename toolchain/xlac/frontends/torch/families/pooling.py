@@ -9,6 +9,7 @@ import numpy as np
 
 from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.table import Call, aten
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
@@ -58,10 +59,12 @@ def batched(x: Node, rank: int) -> Node:
     return x if x.type.rank == rank + 2 else build.reshape(x, (1, *x.shape))
 
 
-def _known(shape: Sequence[object]) -> Ints:
-    if not all(isinstance(size, int) for size in shape):
-        raise NotExpressible("a window over axes of unknown size")
-    return tuple(int(str(size)) for size in shape)
+def known(shape: Sequence[Dim]) -> Ints:
+    """Sizes as numbers. Raises NotExpressible for symbols."""
+    found = tuple(size for size in shape if isinstance(size, int))
+    if len(found) != len(shape):
+        raise NotExpressible("windows or weights over axes of unknown size")
+    return found
 
 
 # ---- the largest ---------------------------------------------------------------------------------
@@ -73,7 +76,7 @@ def _max_pool(rank: int) -> None:
         call: Call, x: Node, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
         dilation: Sequence[int] = (1,), ceil_mode: bool = False,
     ) -> tuple[Node, Node]:  # fmt: skip
-        pool = Pool(x.type, rank, kernel_size, stride, padding, dilation, _known(call.shape[-rank:]))
+        pool = Pool(x.type, rank, kernel_size, stride, padding, dilation, known(call.shape[-rank:]))
         wide = batched(x, rank)
         values = Node.of(pool.window("max"), wide)
         return build.reshape(values, call.shape), build.reshape(_positions(pool, wide), call.shape)
@@ -83,14 +86,17 @@ def _max_pool(rank: int) -> None:
         call: Call, grad: Node, x: Node, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
         dilation: Sequence[int], ceil_mode: bool, indices: Node,
     ) -> Node:  # fmt: skip
-        """Each gradient is added where its maximum was found."""
-        outer = x.shape[:-rank]
-        size, count = math.prod(_known(x.shape[-rank:])), math.prod(_known(grad.shape[-rank:]))
-        wide = build.compute(grad)
-        updates, places = (build.reshape(v, (*outer, count)) for v in (wide, indices))
-        zero = build.full(0, (*outer, size), wide.type.dtype)
-        total = build.apply1("scatter_elements", zero, places, updates, axis=len(outer), combine="add")
-        return build.cast(build.reshape(total, x.shape), call.dtype)
+        return returned(call, grad, x, indices, rank)
+
+
+def returned(call: Call, grad: Node, x: Node, indices: Node, rank: int) -> Node:
+    """Each gradient added where its maximum was found, which `indices` count row-major in its plane of x."""
+    outer = x.shape[: x.type.rank - rank]
+    size, count = math.prod(known(x.shape[-rank:])), math.prod(known(grad.shape[-rank:]))
+    updates, places = (build.reshape(v, (*outer, count)) for v in (build.compute(grad), indices))
+    zero = build.full(0, (*outer, size), updates.type.dtype)
+    total = build.apply1("scatter_elements", zero, places, updates, axis=len(outer), combine="add")
+    return build.cast(build.reshape(total, x.shape), call.dtype)
 
 
 def _positions(pool: Pool, x: Node) -> Node:
@@ -125,7 +131,7 @@ def _avg_pool(rank: int) -> None:
         call: Call, x: Node, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
         ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
     ) -> Node:  # fmt: skip
-        pool = Pool(x.type, rank, kernel_size, stride, padding, (1,), _known(call.shape[-rank:]))
+        pool = Pool(x.type, rank, kernel_size, stride, padding, (1,), known(call.shape[-rank:]))
         total = Node.of(pool.window("add"), build.compute(batched(x, rank)))
         counts = build.constant(_counts(pool, count_include_pad, divisor_override), total.type.dtype)
         return build.cast(build.reshape(build.div(total, counts), call.shape), call.dtype)
@@ -139,7 +145,7 @@ def _avg_pool(rank: int) -> None:
         count_include_pad: bool, divisor_override: int | None,
     ) -> Node:  # fmt: skip
         """Each gradient is shared out over its window: a window over the gradients, spread by the stride."""
-        pool = Pool(x.type, rank, kernel_size, stride, padding, (1,), _known(grad.shape[-rank:]))
+        pool = Pool(x.type, rank, kernel_size, stride, padding, (1,), known(grad.shape[-rank:]))
         wide = build.compute(batched(grad, rank))
         counts = build.constant(_counts(pool, count_include_pad, divisor_override), wide.type.dtype)
         low, high = [0, 0], [0, 0]

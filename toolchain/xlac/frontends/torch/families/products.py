@@ -116,6 +116,13 @@ def pdist(call: Call, x: Node, p: float = 2) -> Node:
     return _length(build.sub(build.take(x, first, 0), build.take(x, second, 0)), float(p))
 
 
+@aten("linalg_solve_triangular")
+def solve_triangular(call: Call, a: Node, b: Node, upper: bool, left: bool = True, unitriangular: bool = False) -> Node:
+    outer = build.broadcast_shapes([a.shape[:-2], b.shape[:-2]])
+    a, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (a, b))
+    return build.apply1("triangular_solve", a, b, left=left, lower=not upper, unit=unitriangular)
+
+
 def _length(gap: Node, p: float) -> Node:
     size, axis = build.apply1("abs", gap), gap.type.rank - 1
     if p == 0:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.families.pooling import known
 from xlac.frontends.torch.table import Call, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -34,11 +34,8 @@ def applied(call: Call, x: Node, matrices: Sequence[Matrix]) -> Node:
     return build.cast(found, call.dtype)
 
 
-def sizes_of(shape: Sequence[Dim], rank: int) -> list[int]:
-    found = [size for size in shape[-rank:] if isinstance(size, int)]
-    if len(found) != rank:
-        raise NotExpressible("resampling of axes of unknown size")
-    return found
+def sizes_of(shape: Sequence[Dim], rank: int) -> tuple[int, ...]:
+    return known(shape[-rank:])
 
 
 # ---- adaptive means ------------------------------------------------------------------------------
@@ -67,6 +64,14 @@ def _adaptive(rank: int) -> None:
 
 for _rank in (2, 3):
     _adaptive(_rank)
+
+
+@aten("grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(call: Call, x: Node, grid: Node, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Node:
+    mode = ("linear", "nearest", "cubic")[interpolation_mode]
+    padding = ("zeros", "border", "reflection")[padding_mode]
+    wide = (build.compute(v) for v in (x, grid))
+    return build.cast(build.apply1("grid_sample", *wide, mode=mode, padding=padding, align_corners=align_corners), call.dtype)
 
 
 # ---- interpolation -------------------------------------------------------------------------------

@@ -1,0 +1,97 @@
+"""ATen operations one by one: PyTorch's own samples (OpInfo) against eager; what is missing is listed in unsupported.yaml."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest")  # PyTorch's samples need it
+
+from tests.torch import opinfo
+from xlac.frontends.torch.decompositions import decompositions
+from xlac.frontends.torch.table import BUILDERS
+
+LISTED: dict[str, dict[str, str]] = yaml.safe_load((Path(__file__).parent / "unsupported.yaml").read_text("utf-8"))
+SOME = (
+    "add mul div.floor_rounding where clamp pow remainder bitwise_and gt sum mean amax argmax var cumsum cummax softmax log_softmax"
+    " logsumexp matmul baddbmm linalg.vector_norm index_put index_select gather scatter scatter_add scatter_reduce.amax masked_fill"
+    " nn.functional.embedding cat stack roll flip slice_scatter as_strided diagonal expand nn.functional.pad.reflect"
+    " nn.functional.conv2d nn.functional.conv_transpose1d nn.functional.max_pool2d nn.functional.avg_pool2d nn.functional.adaptive_avg_pool2d"
+    " nn.functional.interpolate.bicubic nn.functional.batch_norm nn.functional.group_norm nn.functional.scaled_dot_product_attention"
+    " kthvalue median searchsorted lgamma erfinv nextafter"
+).split()
+
+
+def core() -> list[str]:
+    """Every operation of the core ATen set."""
+    found = []
+    for name in dir(torch.ops.aten):
+        packet = getattr(torch.ops.aten, name)
+        overloads = packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else []
+        found += [str(op) for op in (getattr(packet, o) for o in overloads) if torch.Tag.core in op.tags]
+    return sorted(found)
+
+
+def test_core_operations_are_there_or_listed() -> None:
+    ways = {str(op) for op in decompositions()}
+    missing = {op for op in core() if op not in BUILDERS and op not in ways}
+    assert missing == set(LISTED["core"])
+    assert len(missing) <= 0.05 * len(core())
+
+
+def test_every_builder_names_an_operation_that_pytorch_has() -> None:
+    for name in BUILDERS:
+        space, packet, overload = name.split(".")
+        assert overload in getattr(getattr(torch.ops, space), packet).overloads(), name
+
+
+def closeness(dtype: torch.dtype) -> dict[str, Any]:
+    """Halves are rounded at other places than in eager; floats are summed in another order."""
+    return {torch.bfloat16: {"rtol": 0.05, "atol": 0.05}, torch.float16: {"rtol": 0.01, "atol": 0.01}}.get(
+        dtype, {"rtol": 1e-4, "atol": 1e-4} if dtype.is_floating_point else {"rtol": 0, "atol": 0}
+    )
+
+
+def check(case: opinfo.Case, native: bool) -> None:
+    subgraph = opinfo.imported(case)
+    assert not subgraph.unsupported, [f"{u.operation}: {u.reason}" for u in subgraph.unsupported]
+    wanted = case.eager()
+    runs = [opinfo.interpreted(subgraph, case.tensors)]
+    if native:
+        runs.append(list(subgraph.program()(list(case.tensors))))
+    for found in runs:
+        assert len(found) == len(wanted)
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+            if subgraph.importer.random.seed is None:
+                torch.testing.assert_close(ours, theirs, equal_nan=True, **closeness(ours.dtype))
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_some_operators(name: str) -> None:
+    for dtype in (torch.float32, torch.int64):
+        for case in opinfo.cases(name, dtype, 2):
+            check(case, native=False)
+
+
+@pytest.mark.parametrize("name", sorted(opinfo.BY_NAME))
+def test_operators(name: str, request: pytest.FixtureRequest) -> None:
+    """All samples of an operator, interpreted; the first of each type compiled too. A listed operator must still fail."""
+    if not request.config.getoption("--all"):
+        pytest.skip("with --all")
+    listed = name in LISTED["operators"] or name in LISTED["undefined"]
+    failures = []
+    for dtype in opinfo.DTYPES:
+        for number, case in enumerate(opinfo.cases(name, dtype, 4)):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    check(case, native=number == 0)
+            except Exception as error:
+                failures.append(f"{dtype} sample {number}: {type(error).__name__}: {error}")
+    assert bool(failures) == listed, failures or f"{name} works: take it out of unsupported.yaml"

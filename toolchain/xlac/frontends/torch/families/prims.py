@@ -1,0 +1,66 @@
+"""The few of PyTorch's own primitives (`prims`) that its decompositions leave: scalar functions of operands of one type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.frontends.torch.families import special  # special functions first: some are named below
+from xlac.frontends.torch.families.pointwise import operands
+from xlac.frontends.torch.families.reductions import extreme, reduced
+from xlac.frontends.torch.table import BUILDERS, Call, Scalar, aten
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ops import build
+
+assert special
+
+SAME = (
+    "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp exp2 expm1 floor log log1p log2 log10 neg reciprocal round rsqrt sin sinh"
+    " sqrt tan tanh trunc sign signbit isfinite bitwise_not digamma lgamma atan2 fmax fmin maximum minimum erfc erfinv hypot nextafter"
+).split()
+OVERLOADED = "add sub mul bitwise_and bitwise_or bitwise_xor eq ne lt le gt ge pow remainder fmod copysign".split()
+RENAMED = {"erf_inv": "erfinv", "shift_left": "bitwise_left_shift.Tensor", "shift_right_arithmetic": "bitwise_right_shift.Tensor"}
+
+for _name in SAME:
+    aten(f"prims.{_name}.default")(BUILDERS[f"aten.{_name}.default"])
+for _name in OVERLOADED:
+    _form = "Tensor_Tensor" if _name == "pow" else "Tensor"
+    aten(f"prims.{_name}.default")(BUILDERS[f"aten.{_name}.{_form}"])
+for _name, _theirs in RENAMED.items():
+    aten(f"prims.{_name}.default")(BUILDERS[f"aten.{_theirs}" + ("" if "." in _theirs else ".default")])
+
+
+@aten("prims.div.default")
+def div(call: Call, x: Scalar, y: Scalar) -> Node:
+    """Integers truncate."""
+    return build.div(*operands(call, x, y))
+
+
+@aten("prims.where.default")
+def where(call: Call, condition: Node, x: Scalar, y: Scalar) -> Node:
+    return build.select(condition, *operands(call, x, y))
+
+
+@aten("prims.sum.default")
+def total(call: Call, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
+    return reduced(build.cast(x, call.dtype), "add", dims) if dims else build.cast(x, call.dtype)
+
+
+@aten("prims.prod.default")
+def product(call: Call, x: Node, dims: Sequence[int] | None, **_: object) -> Node:
+    return reduced(build.cast(x, call.dtype), "mul", dims) if dims else build.cast(x, call.dtype)
+
+
+@aten("prims.amax.default")
+def amax(call: Call, x: Node, dims: Sequence[int], **_: object) -> Node:
+    return extreme(x, "max", dims)
+
+
+@aten("prims.amin.default")
+def amin(call: Call, x: Node, dims: Sequence[int], **_: object) -> Node:
+    return extreme(x, "min", dims)
+
+
+@aten("prims.broadcast_in_dim.default")
+def broadcast_in_dim(call: Call, x: Node, shape: Sequence[Dim], axes: Sequence[int]) -> Node:
+    return build.spread(x, call.shape, axes)

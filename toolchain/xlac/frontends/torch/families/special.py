@@ -1,0 +1,129 @@
+"""Special functions, and scalar functions that few need. Halves are computed in f32 and rounded once."""
+
+from __future__ import annotations
+
+import math
+
+from xlac.frontends.torch.families.pointwise import computed, operands, rounded
+from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.ir.graph import Node
+from xlac.ops import build
+
+SAME = {"lgamma": "lgamma", "erfinv": "erf_inv", "erfc": "erfc", "special_i1e": "bessel_i1e"}
+
+
+def _same(name: str, mnemonic: str) -> None:
+    @aten(name)
+    def builder(call: Call, x: Node) -> Node:
+        return build.apply1(mnemonic, call.node(x, call.dtype))
+
+
+for _name, _mnemonic in SAME.items():
+    _same(_name, _mnemonic)
+
+
+@aten("special_zeta", "prims.zeta.default")
+def zeta(call: Call, x: Node, q: Node) -> Node:
+    return build.apply1("zeta", *operands(call, x, q))
+
+
+@aten("digamma")
+def digamma(call: Call, x: Node) -> Node:
+    """At 0 it is infinite, of the sign that x has not."""
+    (a,) = operands(call, x)
+    pole = build.div(build.like(-1.0, a), a)
+    return build.select(build.compare(a, "eq", 0), pole, build.apply1("digamma", a))
+
+
+@aten("polygamma")
+def polygamma(call: Call, n: int, x: Node) -> Node:
+    (a,) = operands(call, x)
+    if n == 0:
+        return digamma(call, a)
+    if n == 1:
+        return trigamma(call, a)
+    return build.apply1("polygamma", build.like(float(n), a), a)
+
+
+def trigamma(call: Call, x: Node) -> Node:
+    """Below 1/2 by reflection: pi^2 / sin^2(pi x) - trigamma(1 - x)."""
+    (a,) = computed(call, x)
+    mirrored = build.compare(a, "lt", 0.5)
+    upper = build.apply1("zeta", build.like(2.0, a), build.select(mirrored, build.sub(1.0, a), a))
+    steep = build.div(math.pi, build.apply1("sin", build.mul(a, math.pi)))
+    return rounded(call, build.select(mirrored, build.sub(build.mul(steep, steep), upper), upper))
+
+
+@aten("special_i1", "prims.bessel_i1.default")
+def bessel_i1(call: Call, x: Node) -> Node:
+    """exp(|x|) times the scaled function, which is odd."""
+    (a,) = computed(call, x)
+    return rounded(call, build.mul(build.apply1("bessel_i1e", a), build.exp(build.apply1("abs", a))))
+
+
+@aten("prims.bessel_i1e.default")
+def bessel_i1e(call: Call, x: Node) -> Node:
+    return build.apply1("bessel_i1e", call.node(x, call.dtype))
+
+
+@aten("hypot")
+def hypot(call: Call, x: Scalar, y: Scalar) -> Node:
+    """Scaled by the larger, so that squares do not overflow; infinite when either is."""
+    a, b = (build.apply1("abs", v) for v in computed(call, x, y))
+    large, small = build.maximum(a, b), build.minimum(a, b)
+    part = build.div(small, build.select(build.compare(large, "eq", 0.0), 1.0, large))
+    found = build.mul(large, build.sqrt(build.add(build.mul(part, part), 1.0)))
+    endless = build.apply1("or", build.compare(a, "eq", math.inf), build.compare(b, "eq", math.inf))
+    return rounded(call, build.select(endless, math.inf, found))
+
+
+@aten("nextafter")
+def nextafter(call: Call, x: Node, y: Node) -> Node:
+    return build.apply1("next_after", *operands(call, x, y))
+
+
+@aten("angle")
+def angle(call: Call, x: Node) -> Node:
+    """pi for negative numbers, 0 for the others."""
+    (a,) = operands(call, x)
+    found = build.select(build.compare(a, "lt", 0), build.like(math.pi, a), build.like(0.0, a))
+    return build.select(build.apply1("isnan", a), a, found)
+
+
+@aten("gcd", "prims.gcd.default")
+def gcd(call: Call, x: Node, y: Node) -> Node:
+    """Euclid's algorithm, on all elements until every remainder is 0."""
+    a, b = (build.apply1("abs", v) for v in operands(call, x, y))
+    shape = a.type
+
+    def going(left: Node, right: Node) -> Node:
+        return build.reduce(build.compare(right, "ne", 0), "or")
+
+    def step(left: Node, right: Node) -> tuple[Node, Node]:
+        done = build.compare(right, "eq", 0)
+        rest = build.apply1("rem", left, build.select(done, build.like(1, right), right))
+        return build.select(done, left, right), build.select(done, right, rest)
+
+    types = (shape, shape)
+    found = build.apply("while", a, b, cond=build.graph("going", types, going), body=build.graph("step", types, step))
+    assert isinstance(found, tuple)
+    return found[0]
+
+
+@aten("xlogy.Tensor")
+def xlogy(call: Call, x: Node, y: Node) -> Node:
+    a, b = computed(call, x, y)
+    product = build.mul(a, build.log(b))
+    found = build.select(build.compare(a, "eq", 0.0), 0.0, product)
+    return rounded(call, build.select(build.apply1("isnan", b), b, found))
+
+
+@aten("logaddexp")
+def logaddexp(call: Call, x: Node, y: Node) -> Node:
+    a, b = computed(call, x, y)
+    high = build.maximum(a, b)
+    gap = build.mul(build.apply1("abs", build.sub(a, b)), -1.0)
+    same = build.compare(a, "eq", b)  # of equal infinities the gap is no number
+    found = build.add(high, build.apply1("log1p", build.exp(build.select(same, 0.0, gap))))
+    return rounded(call, found)
+
