@@ -1,0 +1,202 @@
+"""Whole compilations on disk: found by what was asked, and only while everything that decides them is the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xlac
+from xlac import compiler, kept
+from xlac.compiled import Compiled
+
+SPEC = """\
+xlac: 1
+model: small
+dims: {n: {min: 1, max: 8, opt: 2}}
+params: {scale: 3.0}
+inputs: {x: 'f32[n, 4]'}
+weights: {file: weights.safetensors}
+graph:
+  h: linear(x, units=5)
+  y: h * $scale
+outputs: [y]
+"""
+ROW = np.arange(8, dtype=np.float32).reshape(2, 4)
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A spec with its weights in a file, and a cache of its own."""
+    monkeypatch.setenv("XLAC_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "small.yaml"
+    file.write_text(SPEC)
+    weights(tmp_path, 0)
+    return file
+
+
+def weights(folder: Path, seed: int) -> None:
+    from safetensors.numpy import save_file
+
+    made = np.random.default_rng(seed)
+    save_file({"h.weight": made.standard_normal((5, 4)).astype(np.float32), "h.bias": np.zeros(5, np.float32)},
+              folder / "weights.safetensors")  # fmt: skip
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What the compiler is asked to compile, in order."""
+    asked: list[object] = []
+    real = compiler.compile
+
+    def compile(source: object, *args: Any, **named: Any) -> Any:
+        asked.append(source)
+        return real(source, *args, **named)
+
+    monkeypatch.setattr(compiler, "compile", compile)
+    return asked
+
+
+def test_a_second_compilation_is_a_lookup(spec: Path, compiled: list[object]) -> None:
+    first = xlac.compile(spec, dims={"n": 2})
+    second = xlac.compile(spec, dims={"n": 2})
+    assert len(compiled) == 1
+    assert isinstance(first, Compiled) and isinstance(second, Compiled)
+    np.testing.assert_array_equal(first(ROW), second(ROW))
+    assert (second.inputs, second.outputs) == (first.inputs, first.outputs)
+    assert (second.program.arena_bytes, second.program.facts["precision"]) == (first.program.arena_bytes, "default")
+
+
+def test_it_imports_nothing_of_the_compiler(spec: Path) -> None:
+    xlac.compile(spec, dims={"n": 2})
+    code = (
+        "import sys, numpy, xlac; m = xlac.compile(sys.argv[1], dims={'n': 2});"
+        "print(float(m(numpy.ones((2, 4), numpy.float32)).sum()));"
+        "print([n for n in ('xlac.compiler', 'xlac.ops', 'xlac.spec', 'pydantic', 'yaml', 'jinja2') if n in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code, str(spec)], capture_output=True, text=True, check=True).stdout
+    total, modules = told.splitlines()
+    assert modules == "[]"
+    assert float(total) == pytest.approx(float(xlac.compile(spec, dims={"n": 2})(np.ones((2, 4), np.float32)).sum()))
+
+
+@pytest.mark.parametrize("other", [{"dims": {"n": 3}}, {"params": {"scale": 2.0}}, {"threads": 2}, {"cpu": "x86-64-v3"}, {"target": "c"}])
+def test_another_question_is_another_entry(spec: Path, compiled: list[object], other: dict[str, Any]) -> None:
+    xlac.compile(spec, dims={"n": 2})
+    xlac.compile(spec, **{"dims": {"n": 2}, **other})
+    assert len(compiled) == 2
+
+
+def test_another_text_is_compiled_anew(spec: Path, compiled: list[object]) -> None:
+    before = xlac.compile(spec, dims={"n": 2})(ROW)
+    spec.write_text(SPEC.replace("h * $scale", "h * $scale * 2.0"))
+    np.testing.assert_allclose(xlac.compile(spec, dims={"n": 2})(ROW), 2 * before)
+    assert len(compiled) == 2
+
+
+def test_other_weights_are_compiled_anew(spec: Path, compiled: list[object]) -> None:
+    before = xlac.compile(spec, dims={"n": 2})(ROW)
+    weights(spec.parent, 1)
+    assert not np.allclose(xlac.compile(spec, dims={"n": 2})(ROW), before)
+    assert len(compiled) == 2
+
+
+def test_large_files_count_by_size_and_times(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "HASHED", 0)
+    xlac.compile(spec, dims={"n": 2})
+    xlac.compile(spec, dims={"n": 2})
+    assert len(compiled) == 1
+    weights(spec.parent, 1)  # of the same size
+    xlac.compile(spec, dims={"n": 2})
+    assert len(compiled) == 2
+
+
+def test_another_compiler_or_machine_asks_anew(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    xlac.compile(spec, dims={"n": 2})
+    for what in ("compiler", "machine"):
+        with monkeypatch.context() as other:
+            other.setattr(kept, what, lambda *_: "another")
+            xlac.compile(spec, dims={"n": 2})
+    assert len(compiled) == 3
+
+
+@pytest.mark.parametrize("file", [kept.PROGRAM, kept.CONSTANTS])
+@pytest.mark.parametrize("how", ["cut", "changed"])
+def test_a_damaged_entry_is_thrown_away(spec: Path, compiled: list[object], file: str, how: str) -> None:
+    before = xlac.compile(spec, dims={"n": 2})(ROW)
+    (place,) = (spec.parent / "cache").glob(f"??/*/{file}")
+    data = place.read_bytes()
+    place.write_bytes(data[: len(data) // 2] if how == "cut" else data[:-9] + bytes(reversed(data[-9:])) + b" ")
+    np.testing.assert_array_equal(xlac.compile(spec, dims={"n": 2})(ROW), before)
+    assert len(compiled) == 2
+
+
+def test_entries_that_make_no_sense_are_not_believed(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    xlac.compile(spec, dims={"n": 2})
+    (place,) = (spec.parent / "cache").glob(f"??/*/{kept.PROGRAM}")
+    whole = json.loads(place.read_text())
+    monkeypatch.setattr("xlac.cache._seal", lambda file: "the same")
+    entry = json.loads((place.parent / "entry.json").read_text())
+    (place.parent / "entry.json").write_text(json.dumps({**entry, "files": {}}))
+    for number, change in enumerate(({"slots": 3}, {"inputs": [99]}, {"code": "none"}, {"slots": [{}]}, {"facts": None}), 2):
+        place.write_text(json.dumps({**whole, **change}))
+        assert kept.load(cache_of(spec), place.parent.name, backend(), request()) is None, number
+
+
+def cache_of(spec: Path) -> Any:
+    from xlac.cache import Cache
+
+    return Cache(spec.parent / "cache", 1 << 30)
+
+
+def backend() -> Any:
+    from xlac_sdk.registry import find
+
+    return find("cpu")
+
+
+def request() -> Any:
+    from xlac_sdk.target import Request
+
+    return Request()
+
+
+def test_constants_too_large_for_the_cache_are_not_kept(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLAC_CACHE_BYTES", "200")
+    xlac.compile(spec, dims={"n": 2})
+    xlac.compile(spec, dims={"n": 2})
+    assert len(compiled) == 2
+
+
+def test_without_a_cache_nothing_is_kept(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLAC_CACHE", "off")
+    xlac.compile(spec, dims={"n": 2})
+    xlac.compile(spec, dims={"n": 2})
+    assert len(compiled) == 2
+
+
+def test_open_sizes_and_models_are_compiled_and_arrays_ask_nothing(spec: Path, compiled: list[object]) -> None:
+    from xlac.sources import load
+
+    for source in (spec, load(spec, dims={"n": 2})):
+        for _ in range(2):
+            xlac.compile(source)
+    assert len(compiled) == 4
+    assert kept.question(spec, backend(), request(), {}, {"x": np.zeros(2)}) is None
+
+
+def test_state_begins_anew_in_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: list[object]) -> None:
+    monkeypatch.setenv("XLAC_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "total.yaml"
+    file.write_text(
+        "xlac: 1\nmodel: total\ninputs: {x: 'f32[]'}\nstate: {sum: {type: 'f32[]', next: y}}\ngraph: {y: sum + x}\noutputs: [y]\n"
+    )
+    first, second = xlac.compile(file), xlac.compile(file)
+    assert len(compiled) == 1
+    assert [float(first(np.float32(2))) for _ in range(3)] == [2, 4, 6]
+    assert [float(second(np.float32(2))) for _ in range(3)] == [2, 4, 6]

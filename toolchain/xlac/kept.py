@@ -1,0 +1,224 @@
+"""Whole compilations on disk: a model file that was compiled before is loaded without being read as a model.
+
+`cache.py` keeps code by the text that it was compiled from, so lowering a model to that text comes first. Here an
+entry is found by what the user asked: the file, sizes, parameters, target and machine, and the compiler itself. It
+holds what a call needs to know of the program, the constants, and the name of the code's entry. It counts only
+while every file that the model was read from is as it was: small ones by content, large ones by size and times.
+
+This module is the public `xlac.compile`, and imports nothing of the compiler unless there is something to compile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xlac.cache import Cache
+from xlac.compiled import Compiled
+from xlac.reading import noted
+from xlac.settings import settings
+from xlac_sdk.backend import Array, Backend
+from xlac_sdk.dtypes import DType
+from xlac_sdk.program import Program, Role, Slot
+from xlac_sdk.registry import find
+from xlac_sdk.target import Request
+
+if TYPE_CHECKING:
+    from xlac.sizes import Specializing
+
+PROGRAM, CONSTANTS = "program.json", "constants.bin"
+ALIGN = 64  # bytes, of a constant in the file
+HASHED = 1 << 20  # bytes up to which a source is compared by content
+SHARE = 4  # an entry takes at most this part of the cache
+
+
+def compile(
+    source: object,
+    target: str = "cpu",
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+    threads: int | None = None,
+    cpu: str = "",
+    triple: str = "",
+) -> Compiled | Specializing:
+    """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
+
+    `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to XLAC_THREADS or
+    1. A model with sizes left open is compiled for each set of them when first called with it, and one whose sizes
+    depend on values of its inputs for each set of those. Raises SourceError, UnsupportedError or LimitError.
+
+    A file without open sizes that was compiled before, and has not changed, is taken from the cache on disk.
+    """
+    backend, now = find(target), settings()
+    request = Request(cpu=cpu, triple=triple, threads=threads or now.threads)
+    key = None
+    if isinstance(source, str | Path) and now.cache is not None:
+        key = question(Path(source), backend, request, dims or {}, params or {})
+    if key is not None and now.cache is not None:
+        kept = load(Cache(now.cache, now.cache_bytes), key, backend, request)
+        if kept is not None:
+            return kept
+    from xlac.compiler import compile as compile_now
+
+    with noted() as files:
+        made = compile_now(source, target, dims=dims, params=params, threads=threads, cpu=cpu, triple=triple)
+    if key is not None and now.cache is not None and isinstance(made, Compiled):
+        keep(Cache(now.cache, now.cache_bytes), key, backend, made, list(files))
+    return made
+
+
+def question(
+    source: Path, backend: Backend, request: Request, dims: Mapping[str, Any], params: Mapping[str, Any]
+) -> str | None:
+    """The name of the entry for what a user asks; None for what has no name (a file that cannot be read, an array)."""
+    try:
+        asked = {
+            "source": str(source.absolute()), "content": _content(source), "dims": dict(dims), "params": dict(params),
+            "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
+        }  # fmt: skip
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    except (OSError, TypeError, ValueError):
+        return None
+
+
+def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: list[Path]) -> None:
+    """Puts a compilation into the cache, where it can be: its code is there, and it needs no steps to be loaded."""
+    program, summary = made.program, backend.summary(made.program)
+    if made.artifact is None or summary is None or program.sizes or made.artifact.parent.parent.parent != cache.folder:
+        return
+    constants = [slot for slot in program.slots if slot.role is Role.CONSTANT]
+    if sum(slot.nbytes for slot in constants) > cache.limit // SHARE:
+        return
+    facts = {**program.facts, **summary}
+    try:
+        told: dict[str, Any] = {
+            "name": program.name, "slots": [_told(slot) for slot in program.slots],
+            "inputs": [program.slots.index(s) for s in program.inputs],
+            "outputs": [program.slots.index(s) for s in program.outputs],
+            "arena_bytes": program.arena_bytes, "state_bytes": program.state_bytes, "facts": facts,
+            "code": made.artifact.parent.name, "files": [[str(file), _content(file)] for file in files],
+        }  # fmt: skip
+        text = json.dumps(told)
+    except (OSError, TypeError, ValueError):
+        return
+    if json.loads(text)["facts"] != facts:
+        return  # something in them is not what JSON makes of it
+
+    def write(folder: Path) -> Path:
+        (folder / PROGRAM).write_text(text, encoding="utf-8")
+        with (folder / CONSTANTS).open("wb") as out:
+            for slot in constants:
+                out.write(np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1).view(np.uint8).data)
+                out.write(bytes(-slot.nbytes % ALIGN))
+        return folder / PROGRAM
+
+    cache.artifact(key, program.name, backend, write)
+
+
+def load(cache: Cache, key: str, backend: Backend, request: Request) -> Compiled | None:
+    """The compilation of a name, if it is there and its sources have not changed."""
+    place = cache.find(key)
+    if place is None:
+        return None
+    try:
+        told = json.loads(place.read_text(encoding="utf-8"))
+        if any(_content(Path(file)) != content for file, content in told["files"]):
+            return None
+        slots = [_slot(entry) for entry in told["slots"]]
+        program = Program(
+            name=told["name"], inputs=tuple(slots[i] for i in told["inputs"]), outputs=tuple(slots[i] for i in told["outputs"]),
+            slots=tuple(slots), steps=(), constants=_constants(place.parent / CONSTANTS, slots),
+            arena_bytes=told["arena_bytes"], state_bytes=told["state_bytes"], facts=told["facts"],
+        )  # fmt: skip
+        artifact = cache.find(told["code"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None
+    if artifact is None:
+        return None
+    target = backend.target(request)
+    return Compiled(program, target, backend.load(artifact, program, target), artifact)
+
+
+def compiler(backend: Backend) -> str:
+    """What identifies the compiler: the files of its packages, and of those that the backend relies on."""
+    return _compiler((type(backend).__module__.partition(".")[0], *backend.relies_on))
+
+
+@cache
+def _compiler(packages: tuple[str, ...]) -> str:
+    digest = hashlib.sha256(f"{sys.implementation.cache_tag} {np.__version__}".encode())
+    for package in ("xlac", "xlac_sdk", *packages):
+        spec = find_spec(package)
+        for root in spec.submodule_search_locations or () if spec else ():
+            for name, size, time in _files(root):
+                digest.update(f"{name} {size} {time}\n".encode())
+    return digest.hexdigest()
+
+
+def _files(folder: str) -> list[tuple[str, int, int]]:
+    """Names, sizes and times of the files of a package, in order; caches of Python's aside."""
+    found: list[tuple[str, int, int]] = []
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            if entry.is_dir():
+                found += [] if entry.name == "__pycache__" else _files(entry.path)
+            else:
+                facts = entry.stat()
+                found.append((entry.path, facts.st_size, facts.st_mtime_ns))
+    return found
+
+
+@cache
+def machine() -> str:
+    """What identifies this processor, whose features decide what code is made for it."""
+    told = [platform.machine(), platform.system()]
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0].splitlines()
+        told += [line for line in lines if line.split("\t")[0].strip() in ("model name", "flags", "Features", "CPU part")]
+    except OSError:
+        told.append(platform.processor())
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+
+def _content(file: Path) -> list[Any]:
+    """What a file holds, as far as it takes to see that it changed."""
+    facts = file.stat()
+    if facts.st_size <= HASHED:
+        return [facts.st_size, hashlib.sha256(file.read_bytes()).hexdigest()]
+    return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
+
+
+def _told(slot: Slot) -> dict[str, Any]:
+    return {"name": slot.name, "symbol": slot.symbol, "dtype": slot.dtype.value, "shape": list(slot.shape),
+            "role": slot.role.value, "offset": slot.offset, "align": slot.align}  # fmt: skip
+
+
+def _slot(told: Mapping[str, Any]) -> Slot:
+    return Slot(told["name"], told["symbol"], DType(told["dtype"]), tuple(map(int, told["shape"])), Role(told["role"]),
+                told["offset"], told["align"])  # fmt: skip
+
+
+def _constants(file: Path, slots: list[Slot]) -> dict[str, Array]:
+    """The constants by symbol, mapped."""
+    block = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.empty(0, np.uint8)
+    found: dict[str, Array] = {}
+    at = 0
+    for slot in slots:
+        if slot.role is Role.CONSTANT:
+            if at + slot.nbytes > block.nbytes:
+                raise ValueError("the constants are cut off")
+            found[slot.symbol] = np.asarray(block[at : at + slot.nbytes]).view(slot.dtype.numpy).reshape(slot.extents({}))
+            at += slot.nbytes + -slot.nbytes % ALIGN
+    return found
