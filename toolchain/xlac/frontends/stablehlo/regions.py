@@ -60,17 +60,6 @@ def is_identity(node: Node, combine: str) -> bool:
     return bool(found == wanted) and combine in COMBINE  # -0 for +0: it joins a sum of at least one element
 
 
-def direction(body: Graph) -> tuple[bool, int] | None:
-    """Whether a comparator of sorting is plain descending order, or ascending, of its first keys: (descending, keys)."""
-    (output,) = body.outputs.values()
-    if not isinstance(output.op, scalar.Compare) or output.op.direction not in ("lt", "gt"):
-        return None
-    first, second = body.inputs[:2]
-    if output.inputs == (first, second) and first.type.dtype.is_integer:
-        return output.op.direction == "gt", 1
-    return None
-
-
 def lifted(body: Graph, nodes: Sequence[Node]) -> list[Node]:
     """A body on scalars applied to every element of tensors of one shape. Raises ValueError where it is not scalar."""
     shape = nodes[0].shape

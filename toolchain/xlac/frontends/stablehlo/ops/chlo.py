@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xlac.frontends.stablehlo import complexes
 from xlac.frontends.stablehlo.elements import ELEMENTS
+from xlac.frontends.stablehlo.ops.elementwise import total_order
 from xlac.frontends.stablehlo.site import Built, Site
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import Tensor, numbers, stored
@@ -65,10 +66,11 @@ def constant_like(site: Site) -> Built:
 
 @operation("chlo.top_k", section=SECTION)
 def top_k(site: Site) -> Built:
-    """The largest along the last axis in descending order, NaN first, and where they were; equal ones in order."""
+    """The first along the last axis in descending total order, NaN first and -NaN last, and where they were."""
     x, k = site.tensor(0), site.integer("k")
     rank = len(x.shape)
     keys = numbers(x)
+    keys = total_order(keys) if keys.type.dtype.is_float else keys
     places = build.iota(keys.shape, rank - 1, DType.I32)
     _, places = build.results(Node.of(Sort(rank - 1, True, 1), keys, places))
     places = build.cut(places, rank - 1, 0, k)

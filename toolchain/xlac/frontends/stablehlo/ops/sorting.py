@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from xlac.frontends.stablehlo.comparators import order
+from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
 from xlac.frontends.stablehlo.ops.reductions import regrouped
-from xlac.frontends.stablehlo.regions import direction
 from xlac.frontends.stablehlo.site import Built, Site
 from xlac.frontends.stablehlo.table import operation
-from xlac.frontends.stablehlo.values import Tensor, nodes_of
+from xlac.frontends.stablehlo.values import Tensor, Value, nodes_of
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.order import Sort
@@ -22,10 +23,35 @@ def sort(site: Site) -> Built:
     if not -rank <= axis < rank:
         site.fail(f"axis {axis} does not fit rank {rank}")
     site.importer.agree([x.shape for x in xs])
-    comparator = by_parts(site.closed(0), xs)
-    plain = direction(comparator)
-    op = Sort(axis % rank, *plain) if plain else Sort(axis % rank, body=comparator)
+    return sorted_by(site.closed(0), xs, axis % rank)
+
+
+def sorted_by(comparator: Graph, xs: list[Tensor], axis: int) -> list[Value]:
+    """Tensors reordered together along an axis by a comparator; stable also where that is not asked for."""
+    body = by_parts(comparator, xs)
+    plain = order(body)
+    op = Sort(axis, *plain) if plain else Sort(axis, body=body)
     return regrouped(xs, build.results(Node.of(op, *nodes_of(xs))))
+
+
+def approx_top_k(site: Site) -> Built:
+    """JAX's custom call: the first of the sorted tensors, exactly, as many as the text says."""
+    count = len(site.operands) // 2
+    xs, config = site.tensors(0, count), site.fields("mhlo.backend_config")
+    named = site.get("called_computations")
+    function = site.importer.module.functions.get(named[0].name) if isinstance(named, list) and named else None
+    axis = config.get("reduction_dim")
+    if function is None or not isinstance(axis, int) or not xs or not 0 <= axis < len(xs[0].shape):
+        site.fail("needs a comparator and an axis")
+    comparator, _ = site.importer.region(site, function.body, None)
+    found = sorted_by(comparator, xs, axis)
+    sizes = [type.shape[axis] for type in site.results(count)]
+    return [
+        x.each([build.cut(part, axis, 0, size or 0) for part in x.parts]) for x, size in zip(found, sizes, strict=True) if isinstance(x, Tensor)
+    ]  # fmt: skip
+
+
+CUSTOM_CALLS["ApproxTopK"] = approx_top_k
 
 
 def by_parts(body: Graph, xs: list[Tensor]) -> Graph:

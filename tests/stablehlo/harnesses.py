@@ -1,0 +1,145 @@
+"""JAX's own test cases for its primitives, compiled by xlac and compared with XLA's CPU client.
+
+    python tests/stablehlo/harnesses.py [--every 10] [--offset 0] [--group REGEX] [--json FILE]
+
+The cases come with the jax wheel (jax._src.internal_test_util.test_harnesses). Each is lowered by JAX, run by XLA and by
+xlac on the same arguments, and must agree in type and shape, in every NaN and infinity, and in numbers within a few
+units of the last place of its type. A case that XLA does not execute does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src.internal_test_util import test_harnesses
+
+import xlac
+from xlac_sdk.source import XlacError
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_default_matmul_precision", "highest")
+
+TOLERANCE = {"float64": 1e-11, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2, "complex64": 1e-5, "complex128": 1e-11}
+"""Of a number's size, and of the root of the mean square of its tensor."""
+CODES = 1  # a minifloat may be the next one
+
+
+class Differs(Exception):
+    """The results are not the same."""
+
+
+def every(step: int, offset: int, group: str) -> Iterator[Any]:
+    """The cases, evenly thinned out."""
+    chosen = [h for h in test_harnesses.all_harnesses if re.search(group, h.group_name) or re.search(group, h.fullname)]
+    yield from chosen[offset::step]
+
+
+def executed(harness: Any) -> tuple[Any, list[Any], list[Any]] | None:
+    """The function of a case, its arguments and what XLA gives; None where XLA or JAX does not execute it."""
+    if any(limit.filter(device="cpu", dtype=harness.dtype) for limit in harness.jax_unimplemented):
+        return None
+    try:
+        arguments = harness.dyn_args_maker(np.random.RandomState(0))
+        wanted = jax.tree.leaves(jax.jit(harness.dyn_fun)(*arguments))
+    except Exception:  # whatever JAX raises, it is no case of ours
+        return None
+    return harness.dyn_fun, list(arguments), wanted
+
+
+def check(found: Any, wanted: Any) -> None:
+    """Raises Differs."""
+    if jax.dtypes.issubdtype(wanted.dtype, jax.dtypes.extended):
+        found, wanted = jax.random.key_data(found), jax.random.key_data(wanted)
+    a, b = np.asarray(found), np.asarray(wanted)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        raise Differs(f"{a.dtype}{list(a.shape)} is not {b.dtype}{list(b.shape)}")
+    name = b.dtype.name
+    if b.dtype.kind in "biu" or name.startswith(("int", "uint", "void")):
+        if not np.array_equal(a, b):
+            raise Differs(f"{int(np.sum(a != b))} of {b.size} integers differ: {first(a, b, a != b)}")
+        return
+    if name.startswith("float8") or name.startswith("float4"):
+        wrong = np.abs(a.view(np.int8).astype(int) - b.view(np.int8).astype(int)) > CODES
+        wrong &= ~(np.isnan(a.astype(np.float32)) & np.isnan(b.astype(np.float32)))
+        if wrong.any():
+            raise Differs(f"{int(wrong.sum())} of {b.size} codes differ: {first(a, b, wrong)}")
+        return
+    if b.dtype.kind == "c":
+        part = np.float32 if name == "complex64" else np.float64
+        a, b = (np.ascontiguousarray(x).view(part) for x in (a, b))
+    numbers(a.astype(np.float64), b.astype(np.float64), TOLERANCE[name])
+
+
+def numbers(a: Any, b: Any, tolerance: float) -> None:
+    finite = np.isfinite(b)
+    with np.errstate(all="ignore"):
+        spread = np.sqrt(np.mean(np.square(b[finite]))) if finite.any() else 0.0
+        close = np.abs(a - b) <= tolerance * (np.abs(b) + spread)
+    same = (a == b) | (np.isnan(a) & np.isnan(b)) | (close & finite)
+    if not same.all():
+        raise Differs(f"{int((~same).sum())} of {b.size} numbers differ: {first(a, b, ~same)}")
+
+
+def first(a: Any, b: Any, wrong: Any) -> str:
+    spots = np.argwhere(wrong)[:3]
+    return ", ".join(f"{a[tuple(s)]!s} for {b[tuple(s)]!s}" for s in spots)
+
+
+def outcome(harness: Any) -> str:
+    """Nothing when a case agrees, `-` when it does not count, else how it fails."""
+    case = executed(harness)
+    if case is None:
+        return "-"
+    function, arguments, wanted = case
+    try:
+        found = jax.tree.leaves(xlac.from_jax(function, *arguments)(*arguments))
+        if len(found) != len(wanted):
+            return f"{len(found)} results instead of {len(wanted)}"
+        for a, b in zip(found, wanted, strict=True):
+            check(a, b)
+    except (Differs, XlacError) as error:
+        return f"{type(error).__name__}: {error}"
+    except Exception as error:  # a crash is a failure like any other, and the rest must run
+        return f"crash: {type(error).__name__}: {error}"
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--offset", type=int, default=0)
+    parser.add_argument("--group", default="")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    counts: Counter[str] = Counter()
+    groups: dict[str, Counter[str]] = defaultdict(Counter)
+    failures: dict[str, str] = {}
+    began = time.process_time()
+    for harness in every(given.every, given.offset, given.group):
+        told = outcome(harness)
+        kind = "agree" if not told else "not run" if told == "-" else "differ"
+        counts[kind] += 1
+        groups[harness.group_name][kind] += 1
+        if kind == "differ":
+            failures[harness.fullname] = told
+            print(harness.fullname, "--", told.replace("\n", " ")[:300], flush=True)
+    counted = counts["agree"] + counts["differ"]
+    print(f"{counts['agree']} of {counted} agree, {counts['not run']} do not count; {time.process_time() - began:.0f} CPU seconds")
+    if given.json:
+        given.json.write_text(json.dumps({"groups": groups, "failures": failures}, indent=1))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
