@@ -84,8 +84,8 @@ def _taps(where: Node, size: int, mode: str, padding: str, low: float, high: flo
     if mode == "nearest":
         where = build.apply1("round", where)
     outside = build.apply1("or", build.compare(where, "lt", low), build.compare(where, "gt", high))
-    if padding == "border":
-        where = build.select(outside, build.minimum(build.maximum(where, 0.0), size - 1.0), where)
+    if padding == "border" and mode != "cubic":  # which holds each neighbour inside, not the place
+        where = build.minimum(build.maximum(where, 0.0), size - 1.0)
     elif padding == "reflection":
         where = build.select(outside, reflected(where, low, high), where)
     if mode == "nearest":

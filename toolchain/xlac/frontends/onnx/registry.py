@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from xlac.frontends.onnx.call import Call
     from xlac.frontends.onnx.values import Value
 
 Builder = Callable[["Call"], "Value | tuple[Value, ...]"]
+B = TypeVar("B", bound=Builder)  # what is registered keeps its own type
 
 ML = "ai.onnx.ml"
 MICROSOFT = "com.microsoft"
@@ -35,10 +36,10 @@ OPERATORS: dict[tuple[str, str], list[Version]] = {}
 """(domain, name) -> its versions, newest first."""
 
 
-def operator(name: str, since: int = 1, domain: str = "", *, elementwise: bool = False) -> Callable[[Builder], Builder]:
+def operator(name: str, since: int = 1, domain: str = "", *, elementwise: bool = False) -> Callable[[B], B]:
     """Registers the meaning that an operator has from a version of its domain's operator set on."""
 
-    def register(builder: Builder) -> Builder:
+    def register(builder: B) -> B:
         versions = OPERATORS.setdefault((domain, name), [])
         if any(known.since == since for known in versions):
             raise ValueError(f"{domain}.{name} of version {since} is registered twice")

@@ -112,9 +112,9 @@ def group_normalization_21(call: Call) -> Node:
 # ---- by layer --------------------------------------------------------------------------------
 
 
-@operator("LayerNormalization", since=17)
+@operator("LayerNormalization")
 def layer_normalization(call: Call) -> tuple[Node, ...]:
-    """Operator set 17: y, and in the type `stash_type` the mean and 1 / deviation, computed in no narrower one than x's."""
+    """Operator set 17, and as older models have it: y, and in the type `stash_type` the mean and 1 / deviation, computed in no narrower one than x's."""
     x, scale, bias = call[0], call[1], call.get(2)
     axis = normal_axis(call.attr("axis", -1), x.type.rank)
     epsilon, told = call.attr("epsilon", 1e-5), call.dtype("stash_type", DType.F32)

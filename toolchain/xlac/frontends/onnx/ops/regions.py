@@ -132,9 +132,9 @@ def _largest(images: Node, places: list[Node], counts: list[int], ratio: int) ->
     for y, share_y in corners[0]:
         for x, share_x in corners[1]:
             at = build.add(build.mul(build.reshape(y, (*y.shape, 1)), width), build.reshape(x, (x.shape[0], 1, columns)))
-            found = gathered(flat, build.reshape(at, (at.shape[0], rows * columns)))  # type: ignore[operator]
+            found = gathered(flat, build.reshape(at, (at.shape[0], rows * columns)))
             share = build.mul(build.reshape(share_y, (*y.shape, 1)), build.reshape(share_x, (x.shape[0], 1, columns)))
-            found = build.mul(found, build.reshape(share, (share.shape[0], 1, rows * columns)))  # type: ignore[operator]
+            found = build.mul(found, build.reshape(share, (share.shape[0], 1, rows * columns)))
             best = found if best is None else build.maximum(best, found)
     assert best is not None
     apart = build.reshape(best, (*best.shape[:2], counts[0], ratio, counts[1], ratio))

@@ -69,7 +69,8 @@ def stft(call: Call) -> Node:
     width = x.shape[-1] if x.type.rank == 3 else 1
     if x.type.rank not in (2, 3) or width not in (1, 2) or step < 1:
         raise ShapeError(f"STFT takes (batch, length, 1 or 2) and a step of at least 1, got {x.type} and {step}")
-    length = (call.ints(3) or [None])[0] or (window.shape[0] if window is not None else x.shape[1])
+    whole = window.shape[0] if window is not None else x.shape[1]
+    length = (call.ints(3) or [0])[0] or whole
     if not isinstance(length, int):
         call.fail(f"the length of a frame must be known, got {length}")
     taps = length if window is None else window.shape[0]
