@@ -60,13 +60,17 @@ class Files:
         folder = self.path.parent.resolve()
         try:
             file = (folder / location).resolve()
-            if not location or not (self.allow_outside or file.is_relative_to(folder)):
-                raise ShapeError(f"its data is in '{location}', outside the model's folder", hint="--allow-outside permits that")
-            if not file.is_file():
-                raise ShapeError(f"its data is in '{location}', which is no file")
-            return self._map(file)
+            there = bool(location) and file.is_file()
         except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
-            raise ShapeError(f"its data is in '{location}', which cannot be read: {error}") from None
+            raise ShapeError(f"its data is in {location!r}, which is no name of a file: {error}") from None
+        if not (self.allow_outside or file.is_relative_to(folder)):
+            raise ShapeError(f"its data is in '{location}', outside the model's folder", hint="--allow-outside permits that")
+        if not there:
+            raise ShapeError(f"its data is in '{location}', which is no file")
+        try:
+            return self._map(file)
+        except OSError as error:
+            raise ShapeError(f"its data is in '{location}', which cannot be read: {error.strerror}") from None
 
     def _map(self, file: Path) -> memoryview:
         if file not in self._maps:

@@ -9,8 +9,9 @@ from typing import Any
 from xlac.frontends.onnx import attributes, registry
 from xlac.frontends.onnx.call import Call
 from xlac.frontends.onnx.files import Files
-from xlac.frontends.onnx.known import DataDependent, Known, NeedsValue
-from xlac.frontends.onnx.problems import problem, unsupported
+from xlac.frontends.onnx.known import Known, NeedsValue
+from xlac.frontends.onnx.limits import check_size
+from xlac.frontends.onnx.problems import check_text, problem, unsupported
 from xlac.frontends.onnx.ragged import lifted
 from xlac.frontends.onnx.registry import Version
 from xlac.frontends.onnx.scope import Poisoned, Scope
@@ -59,6 +60,7 @@ class Importer:
             self._hold(sparse.values.name, lambda sparse=sparse: dense(sparse, self.files))  # type: ignore[misc]
 
     def _hold(self, name: str, read: Callable[[], Array | Encoded]) -> None:
+        check_text(name)
         if name in self.scope.values:
             self.problems.append(Diagnostic("XL7008", f"two values are called '{name}'"))
         try:
@@ -82,6 +84,7 @@ class Importer:
     def run(self, nodes: Sequence[Any]) -> None:
         """Builds nodes in order; a mistake is noted, and what needs its result is passed over."""
         for node in nodes:
+            check_text(*node.input, *node.output, node.op_type, node.domain, node.name)
             self.built += 1
             if self.built > NODES:
                 raise SourceError(Diagnostic("XL7007", f"functions and loops come to more than {NODES:,} nodes"))
@@ -99,15 +102,15 @@ class Importer:
             pass
         except NeedsValue as needs:
             self.needed |= needs.inputs
-        except (ShapeError, DataDependent, ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+        except (SourceError, RecursionError):
+            raise
+        except Exception as error:  # attributes and inputs may be anything
             self.problems.append(problem(node, error))
         return ()
 
     def node(self, node: Any) -> tuple[Value, ...]:
         """The values of one node's outputs."""
         domain = domain_of(node.domain)
-        inputs = tuple(self.scope.find(name) if name else None for name in node.input)
-        inputs = tuple(None if i is ABSENT else i for i in inputs)
         version = self.scope.versions.get(domain, 0)
         function = self.functions.get((domain, node.op_type))
         found = registry.find(domain, node.op_type, version)
@@ -115,12 +118,17 @@ class Importer:
             function = standard_function(node, version)
             if function is None:
                 raise unsupported(domain, node.op_type, version)
+        inputs = tuple(self.scope.find(name) if name else None for name in node.input)
+        inputs = tuple(None if i is ABSENT else i for i in inputs)
         if function is not None:
             return self.function(function, node, inputs)
         assert found is not None
         given = attributes.read(node, self.files)
         call = Call(node.op_type, domain, version, inputs, given, tuple(node.output), self)
         results = self._built(found, call)
+        named = sum(bool(name) for name in node.output[len(results) :])
+        if named:
+            raise ShapeError(f"it gives {len(results)} results here, and {len(results) + named} are named")
         return tuple(_placed(value, node, number) for number, value in enumerate(results))
 
     def _built(self, version: Version, call: Call) -> tuple[Value, ...]:
@@ -189,6 +197,7 @@ def _placed(value: Value, node: Any, number: int) -> Value:
 def _origin(value: Node, node: Any, number: int) -> Node:
     if value.origin is not None or value.op.mnemonic in ("param", "const"):
         return value
+    check_size(value.shape, value.type.dtype.nbytes)
     name = node.output[number] if number < len(node.output) else ""
     return Node(value.op, value.inputs, value.types, Origin(name or node.name or node.op_type))
 

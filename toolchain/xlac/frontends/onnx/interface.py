@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xlac.frontends.onnx.dtypes import CODED, DTYPES
+from xlac.frontends.onnx.problems import check_text
 from xlac.frontends.onnx.tensors import type_name
 from xlac.frontends.onnx.values import Coded, Optional, Ragged, Sequence, Value
 from xlac.ir.dims import Dim
@@ -68,6 +69,7 @@ class Inputs:
                     raise SourceError(Diagnostic("XL7005", f"input '{info.name}' has size {dim.dim_value} at axis {axis}"))
                 shape.append(dim.dim_value)
             else:
+                check_text(dim.dim_param)
                 shape.append(self.symbols[dim.dim_param or f"{info.name}.{axis}"])
         return tuple(shape)
 

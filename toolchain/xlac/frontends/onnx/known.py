@@ -14,7 +14,7 @@ import numpy as np
 from xlac.ir.dims import Dim, Sym, bounds
 from xlac.ir.graph import Node
 from xlac.ir.interpret import evaluate
-from xlac.ir.op import Array, Op
+from xlac.ir.op import Array, Composite, Op
 from xlac.ops.control import Pick
 from xlac.ops.dynamic import DimSize
 from xlac.ops.leaf import Const, Param
@@ -90,9 +90,13 @@ class Known:
         arrays = [self._found[i] for i in node.inputs]
         if not any(a.dtype == object for a in arrays):
             return evaluate(node, [(a,) for a in arrays])[0]
-        if op.mnemonic not in SYMBOLIC:
-            raise DataDependent(f"{op.mnemonic} of symbolic sizes")
-        return np.asarray(SYMBOLIC[op.mnemonic](op, *arrays), object)
+        if op.mnemonic in SYMBOLIC:
+            return np.asarray(SYMBOLIC[op.mnemonic](op, *arrays), object)
+        if isinstance(op, Composite):
+            made = op.expand(*node.inputs)
+            if isinstance(made, Node):
+                return self.array(made)
+        raise DataDependent(f"{op.mnemonic} of symbolic sizes")
 
     def _parameter(self, node: Node, op: Param) -> Array:
         if node in self.outside:
@@ -131,6 +135,41 @@ def _quotient(op: Op, x: Array, y: Array) -> Any:
     return x // y
 
 
+def _compared(op: Any, x: Array, y: Array) -> Any:
+    return np.frompyfunc(lambda a, b: _holds(a, op.direction, b), 2, 1)(x, y)
+
+
+def _holds(a: Any, direction: str, b: Any) -> bool:
+    """Whether two sizes stand in a relation, whatever the symbols in them are."""
+    low, high = bounds(a - b)
+    match direction:
+        case "eq" | "ne" if low == high == 0 or low > 0 or high < 0:
+            return (low == high == 0) == (direction == "eq")
+        case "lt" | "ge" if high < 0 or low >= 0:
+            return (high < 0) == (direction == "lt")
+        case "le" | "gt" if high <= 0 or low > 0:
+            return (high <= 0) == (direction == "le")
+    raise DataDependent(f"whether {a} {direction} {b}")
+
+
+def _extreme(direction: str) -> Callable[..., Any]:
+    def chosen(op: Op, x: Array, y: Array) -> Any:
+        return np.frompyfunc(lambda a, b: a if _holds(a, direction, b) else b, 2, 1)(x, y)
+
+    return chosen
+
+
+def _selected(op: Op, test: Array, x: Array, y: Array) -> Any:
+    return np.where(test.astype(bool), x, y)
+
+
+def _gathered(op: Op, x: Array, indices: Array) -> Any:
+    """Which elements are taken is found by taking from their numbers."""
+    if indices.dtype == object:
+        raise DataDependent("an index that is a symbolic size")
+    return x.reshape(-1)[op.evaluate(np.arange(x.size).reshape(x.shape), indices)]
+
+
 def _sliced(op: Any, x: Array) -> Any:
     cuts = zip(op.starts, op.stops, op.steps, strict=True)
     return x[tuple(slice(a, None if k < 0 and b == -1 else b, k) for a, b, k in cuts)]
@@ -157,6 +196,11 @@ SYMBOLIC: dict[str, Callable[..., Any]] = {
     "transpose": lambda op, x: x.transpose(op.perm),
     "broadcast": _spread,
     "slice": _sliced,
+    "max": _extreme("ge"),
+    "min": _extreme("le"),
+    "compare": _compared,
+    "select": _selected,
+    "gather": _gathered,
     "concat": lambda op, *xs: np.concatenate([x.astype(object) for x in xs], op.axis),
 }
 """Operations as done on arrays of sizes; every other operation needs plain numbers."""

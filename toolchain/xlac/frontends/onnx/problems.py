@@ -23,7 +23,8 @@ def problem(node: Any, error: Exception) -> Diagnostic:
     if isinstance(error, DataDependent):
         return Diagnostic("XL7003", f"{place}: {error}", hint=hint)
     code = "XL7002" if isinstance(error, Unsupported) else "XL7004"
-    return Diagnostic(code, f"{place}: {error}", hint=hint)
+    what = str(error) if isinstance(error, ShapeError) else f"its inputs or attributes make no sense ({type(error).__name__}: {error})"
+    return Diagnostic(code, f"{place}: {what}", hint=hint)
 
 
 def unsupported(domain: str, name: str, version: int) -> Unsupported:
@@ -52,3 +53,10 @@ def check_versions(model: Any) -> None:
         if newest is not None and entry.version > newest:
             name = entry.domain or "ai.onnx"
             raise SourceError(Diagnostic("XL7009", f"the model uses operator set {entry.version} of {name}; the newest known is {newest}"))
+
+
+def check_text(*names: str | bytes) -> None:
+    """Refuses names that are not UTF-8, which the protobuf library gives as bytes."""
+    for name in names:
+        if isinstance(name, bytes):
+            raise SourceError(Diagnostic("XL7001", f"the model has a name that is not UTF-8 text: {name!r}"))

@@ -10,7 +10,7 @@ import xlac.frontends.onnx.ops  # noqa: F401 - registers the operators
 from xlac.frontends.onnx.files import Files
 from xlac.frontends.onnx.importer import Importer
 from xlac.frontends.onnx.interface import Inputs, Outputs
-from xlac.frontends.onnx.problems import check_versions, unknown
+from xlac.frontends.onnx.problems import check_text, check_versions, unknown
 from xlac.frontends.onnx.symbols import Symbols
 from xlac.ir.graph import Graph
 from xlac.model import Interface, Model, Undecided
@@ -23,8 +23,6 @@ def read(source: Path | Any, dims: Mapping[str, int | str], params: Mapping[str,
     proto = files.model() if isinstance(source, Path) else source
     try:
         return _read(proto, files, dims, params)
-    except UnicodeDecodeError:
-        raise SourceError(Diagnostic("XL7001", "the model has names that are not UTF-8 text")) from None
     except RecursionError:
         raise SourceError(Diagnostic("XL7007", "the model's graphs and functions stand too deep in each other")) from None
 
@@ -38,13 +36,16 @@ def _read(proto: Any, files: Files, dims: Mapping[str, int | str], params: Mappi
     symbols = Symbols(dims)
     inputs = Inputs(params, symbols)
     names = tuple(info.name for info in asked)
+    results = tuple(info.name for info in graph.output)
+    check_text(*names, *results, graph.name, graph.doc_string, proto.doc_string)
     unknown(params, names)
     for info in asked:
         importer.scope.values[info.name] = inputs.value(info)
     importer.run(graph.node)
+    missing = [name for name in results if name not in importer.scope.values]
+    importer.problems += [Diagnostic("XL7004", f"the output '{name}' is not a value of the graph") for name in missing]
     if importer.problems:
         raise SourceError(*importer.problems)
-    results = tuple(info.name for info in graph.output)
     if importer.needed or inputs.undecided:
         interface = Interface(tuple(inputs.made), names, results, frozenset(importer.needed), frozenset(inputs.formed))
         raise Undecided(interface)

@@ -64,7 +64,8 @@ def loop(call: Call) -> tuple[Value, ...]:
         return _scanned(asked, body, 0)
     if always and first and trips is not None and (stacks or asked.known(trips) is not None):
         return _scanned(asked, body, asked.bound())
-    return _repeated(asked, body, asked.bound() if stacks else 0)
+    bound = asked.bound() if stacks else 1
+    return _repeated(asked, body, bound) if bound != 0 else _scanned(asked, body, 0)
 
 
 def _steady(asked: Loop, body: Body) -> bool:
