@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from xlac import manifest
 from xlac_cpu import BACKEND
 from xlac_sdk.build import Builder, apply, load
 from xlac_sdk.capi import Status
 from xlac_sdk.capi.library import Context, aligned
+from xlac_sdk.dimdata import data_of, dim_of
 from xlac_sdk.dims import symbol, symbols
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Access, Buffer, Kernel, Var
 from xlac_sdk.package import Packaging, Variant
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Argument, Launch, Program, Role, Slot
+from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 
 COUNT = symbol("n", min=4, max=100, opt=8, multiple_of=4)
@@ -68,3 +73,39 @@ def test_sizes_count_within_their_bounds(n: int, k: int, status: Status, library
     assert np.array_equal(y[:wanted], 2 * x[:wanted]) and (y[wanted:] == -1).all()
     assert run(ctypes.byref(context), None, *pointers) == Status.NULL_POINTER.number
     assert size(None) == 0
+
+
+def test_open_sizes_cross_json() -> None:
+    n, k = COUNT, OFFSET
+    known = {one.name: one for dim in (n, k) for one in symbols(dim)}
+    for dim in (3, n, n * 2 + 1, n * k - 3, (n + 1) // 2, ((n + k) // 3 + 5) // 7 * k, -k):
+        again = dim_of(json.loads(json.dumps(data_of(dim))), known)
+        assert again == dim and str(again) == str(dim)
+    for wrong in ("n", None, 1.5, True, [["n", []]], [[1, ["m"]]], [[1, [{"of": 3, "by": 0}]]], {"of": 1}):
+        with pytest.raises(ValueError):
+            dim_of(wrong, known)
+
+
+def test_an_artefact_with_open_sizes_is_called_by_shape(tmp_path: Path) -> None:
+    """The manifest keeps the sizes and their bounds; what is out of them is refused before anything runs."""
+    program = doubling()
+    package = BACKEND.package([Variant(program, BACKEND.target(Request()))], Packaging(("so",)), tmp_path)
+    told = manifest.Manifest(
+        format=2, name=program.name, target="cpu", forms=("so",), library=package.library,
+        inputs=tuple(map(manifest.Tensor.of, program.inputs)), outputs=tuple(map(manifest.Tensor.of, program.outputs)),
+        sizes=tuple(map(manifest.Size.of, program.sizes)),
+        memory=manifest.Memory(arena=0, state=0, weights=0, peak=0), kernels=1, flops=1,
+        provenance=manifest.Provenance(xlac="0", backend="0", spec="0" * 64, weights="0" * 64, options={},
+                                       machines=(BACKEND.target(Request()).machine,)),
+        files={package.library: manifest.file_hash(tmp_path / package.library)},
+    )  # fmt: skip
+    (tmp_path / manifest.NAME).write_text(told.text())
+    again = manifest.read(tmp_path)
+    assert again == told and again.artefact(tmp_path).program.inputs[0].shape == (COUNT,)
+    broken = json.loads(told.text())
+    broken["outputs"][0]["shape"] = [[[1, ["m"]]]]
+    broken.pop("sha256")
+    broken["sha256"] = manifest._digest(broken)
+    (tmp_path / manifest.NAME).write_text(json.dumps(broken))
+    with pytest.raises(SourceError, match=r"no size of the model: m \[XL3013"):
+        manifest.read(tmp_path)

@@ -20,7 +20,7 @@ from xlac import manifest
 from xlac.cache import version_of
 from xlac.collection import paused
 from xlac.compiler import Lowered
-from xlac.manifest import Manifest, Memory, Provenance, Tensor
+from xlac.manifest import Manifest, Memory, Provenance, Size, Tensor
 from xlac.model import Model
 from xlac_sdk.backend import Array, Backend
 from xlac_sdk.package import Package, Packaging, Variant
@@ -125,6 +125,7 @@ def describe(
         weights_file=package.weights,
         inputs=tuple(map(Tensor.of, first.inputs)),
         outputs=tuple(map(Tensor.of, first.outputs)),
+        sizes=tuple(map(Size.of, first.sizes)),
         memory=Memory(arena=arena, state=state, weights=constants, peak=arena + state + constants),
         kernels=max(len(p.kernels) for p in programs),
         flops=first.work.flops,

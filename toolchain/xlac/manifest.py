@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from xlac_sdk.capi.weights import Weights
-from xlac_sdk.dims import static
+from xlac_sdk.dimdata import data_of, dim_of
+from xlac_sdk.dims import Symbol
 from xlac_sdk.dtypes import DType
 from xlac_sdk.package import Artefact, Package
 from xlac_sdk.program import Program, Role, Slot
@@ -38,25 +40,49 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Size(_Part):
+    """A size that each call chooses, within bounds."""
+
+    name: str
+    min: Count
+    max: Count
+    opt: Count
+    multiple_of: Annotated[int, Field(ge=1, lt=1 << 50)]
+
+    @property
+    def symbol(self) -> Symbol:
+        return Symbol(self.name, self.min, self.max, self.opt, self.multiple_of)
+
+    @staticmethod
+    def of(symbol: Symbol) -> Size:
+        return Size(
+            name=symbol.name, min=symbol.min, max=symbol.max, opt=symbol.opt, multiple_of=symbol.multiple_of
+        )
+
+
 class Tensor(_Part):
-    """An input or output: the user's name, the identifier in the header, type, size, and the alignment it must have."""
+    """An input or output: the user's name, the identifier in the header, type, size, and the alignment it must have.
+
+    An extent is a number, or what `xlac_sdk.dimdata` makes of an open one; `bytes` are the most there can be.
+    """
 
     name: str
     symbol: str = Field(pattern=r"^[A-Za-z_]\w*$")
     dtype: DType
-    shape: tuple[Count, ...] = Field(max_length=64)
+    shape: tuple[Count | list[Any], ...] = Field(max_length=64)
     bytes: Count
     align: Annotated[int, Field(ge=1, le=4096)]
 
     @staticmethod
     def of(slot: Slot) -> Tensor:
         return Tensor(
-            name=slot.name, symbol=slot.symbol, dtype=slot.dtype, shape=static(slot.shape), bytes=slot.nbytes,
-            align=slot.dtype.nbytes,
+            name=slot.name, symbol=slot.symbol, dtype=slot.dtype, shape=tuple(map(data_of, slot.shape)),
+            bytes=slot.nbytes, align=slot.dtype.nbytes,
         )  # fmt: skip
 
-    def slot(self, role: Role) -> Slot:
-        return Slot(self.name, self.symbol, self.dtype, self.shape, role, align=self.align)
+    def slot(self, role: Role, symbols: Mapping[str, Symbol]) -> Slot:
+        shape = tuple(dim_of(extent, symbols) for extent in self.shape)
+        return Slot(self.name, self.symbol, self.dtype, shape, role, align=self.align)
 
 
 class Memory(_Part):
@@ -91,6 +117,7 @@ class Manifest(_Part):
     weights_file: Inside = ""
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    sizes: tuple[Size, ...] = ()
     memory: Memory
     kernels: Count
     flops: Count
@@ -99,10 +126,12 @@ class Manifest(_Part):
 
     def artefact(self, folder: Path) -> Artefact:
         """What the backend is given to load."""
-        inputs = tuple(t.slot(Role.INPUT) for t in self.inputs)
-        outputs = tuple(t.slot(Role.OUTPUT) for t in self.outputs)
+        symbols = {size.name: size.symbol for size in self.sizes}
+        inputs = tuple(t.slot(Role.INPUT, symbols) for t in self.inputs)
+        outputs = tuple(t.slot(Role.OUTPUT, symbols) for t in self.outputs)
         program = Program(
             self.name, inputs, outputs, (*inputs, *outputs), (), {}, self.memory.arena, self.memory.state,
+            sizes=tuple(symbols.values()),
         )  # fmt: skip
         package = Package(self.library, self.weights_file)
         return Artefact(folder, program, package, self.weights, self.provenance.machines)
@@ -166,11 +195,15 @@ def _parsed(file: Path) -> Manifest:
     if told != _digest(facts):
         raise _damaged(f"{file} was changed after xlac build wrote it: its own hash differs")
     try:
-        return Manifest.model_validate(facts)
+        found = Manifest.model_validate(facts)
+        found.artefact(file.parent)  # its extents are over its own sizes
+        return found
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise _damaged(f"{file}: {place}: {first['msg']}") from None
+    except ValueError as error:
+        raise _damaged(f"{file}: {error}") from None
 
 
 def _digest(facts: dict[str, Any]) -> str:

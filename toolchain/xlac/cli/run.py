@@ -79,15 +79,19 @@ def artefact_run(given: dict[str, str], archive: Path | None, seed: int, options
     from xlac.cli.build import memory
     from xlac.cli.options import artefact
     from xlac.loaded import load
+    from xlac_sdk.sizes import solve
 
     program = load(artefact(**options))
     needs = program.manifest.memory
-    types = {tensor.name: (tensor.dtype, tensor.shape) for tensor in program.manifest.inputs}
-    inputs = filled(brought(types, given, archive), types, given, seed)
+    slots = program.program.inputs
+    found = brought([s.name for s in slots], given, archive)
+    sizes = {symbol.name: symbol.opt for symbol in program.program.sizes}
+    sizes |= solve([(s.name, s.shape) for s in slots], {name: array.shape for name, array in found.items()})
+    inputs = filled(found, {s.name: (s.dtype, s.extents(sizes)) for s in slots}, given, seed)
     told = memory(needs.arena, needs.weights, needs.state)
     click.echo(f"{program.manifest.name} on {program.manifest.target}: {told}", err=True)
-    found = program(**inputs)
-    return found if isinstance(found, dict) else {program.outputs[0]: found}
+    made = program(**inputs)
+    return made if isinstance(made, dict) else {program.outputs[0]: made}
 
 
 def gather(model: Any, given: dict[str, str], archive: Path | None, seed: int) -> dict[str, Any]:
