@@ -27,6 +27,6 @@ def load(
     integer of 2 or 4 bits one of 8, a quantised tensor its integers. `dims` fixes or bounds sizes that the text
     leaves open (`arg0_0` is the first of %arg0); `params` fixes inputs to values. Raises SourceError.
     """
-    from xlac.frontends.stablehlo.load import load as read
+    from xlac.frontends.stablehlo.module import load as read
 
     return read(source, dims or {}, params or {})
