@@ -12,11 +12,12 @@ from xlac.passes.rules.divisions import DIVISIONS
 from xlac.passes.rules.logic import LOGIC
 from xlac.passes.rules.padding import PADDING
 from xlac.passes.rules.parts import PARTS
+from xlac.passes.rules.quantized import QUANTIZED
 from xlac.passes.rules.reductions import REDUCTIONS
 from xlac.passes.rules.views import VIEWS
 from xlac.passes.trace import Trace
 
-RULES: tuple[Rule, ...] = (*CONSTANTS, *ALGEBRA, *LOGIC, *VIEWS, *PARTS, *REDUCTIONS, *PADDING, *DIVISIONS)
+RULES: tuple[Rule, ...] = (*CONSTANTS, *ALGEBRA, *LOGIC, *VIEWS, *PARTS, *REDUCTIONS, *PADDING, *DIVISIONS, *QUANTIZED)
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:

@@ -1,0 +1,156 @@
+"""Products of integers that carry a scale: they are multiplied and added as integers, exactly, and scaled after that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ops.contraction import Conv, Dot
+from xlac.ops.convert import Cast
+from xlac.ops.leaf import Const
+from xlac.ops.scalar import Add, Mul, Sub
+from xlac.ops.view import Broadcast, Reshape, Slice, Transpose
+from xlac.passes.rule import Parameter, Site, rule
+from xlac.passes.rules.views import integers
+from xlac_sdk.dtypes import DType
+
+SUM = 1 << 31  # what a sum in i32 stays below
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Integers, and the float they are multiplied by: a scalar, or a vector along one axis."""
+
+    whole: Node
+    scale: Node
+    axis: int | None
+
+
+def scaled(node: Node, site: Site) -> Scaled | None:
+    """A float tensor as integers with a scale, also through views of one scale."""
+    if isinstance(node.op, Reshape | Transpose):
+        inner = scaled(node.inputs[0], site)
+        if inner is None or inner.axis is not None:
+            return None
+        return Scaled(site.make(node.op, inner.whole), inner.scale, None)
+    if not isinstance(node.op, Mul):
+        return None
+    for number, by in zip(node.inputs, reversed(node.inputs), strict=True):
+        if not isinstance(number.op, Cast) or not number.inputs[0].type.dtype.is_integer or not isinstance(by.op, Broadcast):
+            continue
+        (inner,) = by.inputs
+        varying = [axis for axis, size in zip(by.op.axes, inner.shape, strict=True) if size != 1]
+        if len(varying) <= 1:
+            scale = site.make(Reshape(tuple(by.shape[a] for a in varying)), inner)
+            return Scaled(number.inputs[0], scale, varying[0] if varying else None)
+    return None
+
+
+def largest(node: Node) -> int:
+    """What the magnitude of integers cannot exceed."""
+    dtype = node.type.dtype
+    held = max(abs(int(np.iinfo(dtype.numpy).min)), int(np.iinfo(dtype.numpy).max))
+    match node.op:
+        case Const():
+            return int(np.abs(node.op.value.astype(np.int64)).max(initial=0))
+        case Cast() if node.inputs[0].type.dtype.is_integer:
+            return min(held, largest(node.inputs[0]))
+        case Broadcast() | Reshape() | Transpose() | Slice():
+            return largest(node.inputs[0])
+        case Add() | Sub():
+            return min(held, sum(largest(i) for i in node.inputs))
+    return held
+
+
+def alike(a: Node, b: Node, site: Site) -> tuple[Node, Node] | None:
+    """Integers in one type that holds both."""
+    if a.type.dtype is b.type.dtype:
+        return a, b
+    if max(largest(a), largest(b)) >= 1 << 15:
+        return None
+    return tuple(x if x.type.dtype is DType.I16 else site.make(Cast(DType.I16), x) for x in (a, b))  # type: ignore[return-value]
+
+
+def _multiplied(node: Node, site: Site, a: Scaled, b: Scaled, depth: int, places: tuple[int | None, int | None]) -> Node | None:
+    """The product in i32, as floats times both scales, which lie along `places` of the result."""
+    operands = alike(a.whole, b.whole, site)
+    if operands is None or depth * largest(a.whole) * largest(b.whole) >= SUM or operands[0].type.dtype.bits > 16:
+        return None
+    assert isinstance(node.op, Dot | Conv)
+    found = site.make(Cast(node.type.dtype), site.make(replace(node.op, out_dtype=DType.I32), *operands))
+    if places == (None, None):
+        scale = site.make(Mul(), *(site.make(Cast(node.type.dtype), s.scale) for s in (a, b)))
+        return site.make(Mul(), found, site.make(Broadcast(node.shape, ()), scale))
+    for s, place in zip((a, b), places, strict=True):
+        axes = () if place is None else (place,)
+        found = site.make(Mul(), found, site.make(Broadcast(node.shape, axes), site.make(Cast(node.type.dtype), s.scale)))
+    return found
+
+
+def _whole(p: Parameter, *shape: int, dtype: DType = DType.I8, axis: int | None = None) -> Node:
+    """Integers, as floats with a scale."""
+    by = Node.of(Const(np.asarray(0.25, np.float32))) if axis is None else p(shape[axis])
+    return Node.of(Mul(), Node.of(Cast(DType.F32), p(*shape, dtype=dtype)), Node.of(Broadcast(shape, () if axis is None else (axis,)), by))
+
+
+@rule(
+    Dot,
+    examples=[
+        lambda p: Node.of(Dot((), (), (1,), (0,)), _whole(p, 3, 4), _whole(p, 4, 5)),
+        lambda p: Node.of(Dot((), (), (1,), (0,)), _whole(p, 3, 4, dtype=DType.U8), _whole(p, 4, 5, axis=1)),
+        lambda p: Node.of(Dot((0,), (0,), (2,), (2,)), _whole(p, 2, 3, 4, axis=1), _whole(p, 2, 5, 4)),
+        lambda p: Node.of(Dot((), (), (0,), (0,)), Node.of(Transpose((1, 0)), _whole(p, 3, 4)), _whole(p, 4, 5)),
+    ],
+    reassociates=True,
+)
+def dot_of_integers(node: Node, site: Site) -> Node | None:
+    """A dot product of integers with scales is exact before it is scaled."""
+    assert isinstance(node.op, Dot)
+    if node.type.dtype not in (DType.F32, DType.F64) or any(i.type.dtype is not node.type.dtype for i in node.inputs):
+        return None
+    a, b = (scaled(i, site) for i in node.inputs)
+    if a is None or b is None:
+        return None
+    op, (lhs, rhs) = node.op, node.inputs
+    extents = integers(tuple(lhs.shape[axis] for axis in op.contract_lhs))
+    free = op.free(lhs.type.rank, rhs.type.rank)
+    starts = (len(op.batch_lhs), len(op.batch_lhs) + len(free[0]))
+    places: list[int | None] = []
+    for part, axes, start in zip((a, b), free, starts, strict=True):
+        if part.axis is not None and part.axis not in axes:
+            return None
+        places.append(None if part.axis is None else start + axes.index(part.axis))
+    return None if extents is None else _multiplied(node, site, a, b, prod(extents), (places[0], places[1]))
+
+
+@rule(
+    Conv,
+    examples=[
+        lambda p: Node.of(
+            Conv(("NCHW", "OIHW", "NCHW"), (2, 1), (1, 0), (1, 1), (1, 1), (1, 1)),
+            _whole(p, 2, 3, 5, 5, dtype=DType.U8), _whole(p, 4, 3, 3, 2, axis=0),
+        ),
+        lambda p: Node.of(Conv(("NWC", "WIO", "NWC"), (1,), (0,), (0,), (1,), (1,), 2), _whole(p, 2, 6, 4), _whole(p, 3, 2, 4)),
+    ],
+    reassociates=True,
+)  # fmt: skip
+def conv_of_integers(node: Node, site: Site) -> Node | None:
+    """A convolution of integers with scales is exact before it is scaled."""
+    assert isinstance(node.op, Conv)
+    if node.type.dtype not in (DType.F32, DType.F64) or any(i.type.dtype is not node.type.dtype for i in node.inputs):
+        return None
+    a, b = (scaled(i, site) for i in node.inputs)
+    if a is None or b is None or a.axis is not None:
+        return None
+    kernel, layout = node.inputs[1], node.op.layout
+    filters = layout[1].index("O")
+    extents = integers(tuple(size for axis, size in enumerate(kernel.shape) if axis != filters))
+    if extents is None or b.axis not in (None, filters):
+        return None
+    return _multiplied(node, site, a, b, prod(extents), (None, None if b.axis is None else layout[2].index("C")))
+
+
+QUANTIZED = (dot_of_integers, conv_of_integers)
