@@ -44,6 +44,7 @@ class Merged:
     blocks: dict[str, Entry[schema.BlockSpec]] = field(default_factory=dict)
     graph: dict[str, Entry[Any]] = field(default_factory=dict)
     outputs: dict[str, Entry[Any]] = field(default_factory=dict)
+    extents: dict[str, Entry[list[str | None]]] = field(default_factory=dict)
     weights: Entry[Any] | None = None
     train: Entry[schema.TrainSpec] | None = None
     outputs_place: Place | None = None
@@ -99,7 +100,7 @@ def _merge(merged: Merged, document: schema.Document, place: Place, report: Repo
         if merged.precision and merged.precision != document.precision:
             report.add("XL1021", f"precision is {merged.precision!r} in another file", place.at("precision").span)
         merged.precision = merged.precision or document.precision
-    for section in ("dims", "params", "inputs", "state", "ops", "blocks", "graph"):
+    for section in ("dims", "params", "inputs", "state", "ops", "blocks", "graph", "extents"):
         _add(getattr(merged, section), section, getattr(document, section), place.at(section), report)
     outputs = document.outputs
     if isinstance(outputs, list):
@@ -163,7 +164,7 @@ def _drop(data: Any, path: Path_, in_key: bool) -> None:
     if len(path) == 1 and path[0] == "xlac":
         data["xlac"] = schema.VERSION
         return
-    depth = 1 if path[:1] and path[0] in ("weights", "train", "outputs", "include", "doc", "model", "precision") else 2
+    depth = 1 if path[:1] and path[0] in ("weights", "train", "outputs", "extents", "include", "doc", "model", "precision") else 2
     named_wrong = in_key and len(path) <= depth
     path = path[:depth]
     for key in path[:-1]:

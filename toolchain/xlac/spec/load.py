@@ -68,6 +68,7 @@ def _load(
     check_outputs(merged, context)
     outputs = read_outputs(merged, context, scope)
     state = read_state(merged, context, scope, outputs)
+    extents = read_extents(merged, outputs, report)
     if merged.train is not None:
         read_train(merged.train, context, scope, report)
     arrays: Mapping[str, Any] = {}
@@ -76,7 +77,7 @@ def _load(
     kernels = check_kernels(merged, report, resolved(path).parent, allow_outside)
     report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)
-    return Model(graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels), merged
+    return Model(graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels, extents), merged
 
 
 # ---- inputs, outputs, state ------------------------------------------------------------------
@@ -149,6 +150,27 @@ def read_state(merged: Merged, context: Context, scope: Scope, outputs: dict[str
         same = next((key for key, output in outputs.items() if output is node), None)
         found[name] = same or f"{name}.next"
         outputs.setdefault(found[name], node)
+    return found
+
+
+def read_extents(merged: Merged, outputs: Mapping[str, Node], report: Report) -> dict[str, dict[int, str]]:
+    """For outputs with sizes that data decides, axis -> the output that holds the real size, an integer scalar."""
+    found: dict[str, dict[int, str]] = {}
+    for name, entry in merged.extents.items():
+        node = outputs.get(name)
+        if node is None:
+            if name not in merged.outputs:
+                report.add("XL2002", f"there is no output {name!r}", entry.place.key, nearest(name, merged.outputs))
+            continue
+        if len(entry.spec) != node.type.rank:
+            report.add("XL2009", f"{name!r} has {node.type.rank} axes, and {len(entry.spec)} are told", entry.place.span)
+        found[name] = {axis: count for axis, count in enumerate(entry.spec) if count is not None}
+        for axis, count in found[name].items():
+            at = entry.place.at(axis)
+            if count not in merged.outputs:
+                report.add("XL2002", f"there is no output {count!r}", at.span, nearest(count, merged.outputs))
+            elif count in outputs and not (outputs[count].type.dtype.is_integer and not outputs[count].shape):
+                report.add("XL2009", f"a size is an integer scalar, and {count!r} is {outputs[count].type}", at.span)
     return found
 
 

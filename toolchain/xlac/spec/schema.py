@@ -299,6 +299,9 @@ class Document(Strict):
     state: dict[Name, StateSpec] = Field(default={}, description="what is kept between calls")
     graph: dict[Names, GraphEntry] = Field(default={}, description="the nodes, in any order")
     outputs: Outputs | None = Field(default=None, description="the results")
+    extents: dict[Name, list[Name | None]] = Field(
+        default={}, description="of outputs with sizes that data decides: for each axis the output that holds the real size, or null"
+    )
     train: TrainSpec | None = Field(default=None, description="training of the same model")
 
 

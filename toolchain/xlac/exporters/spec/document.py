@@ -65,8 +65,15 @@ def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
     hidden = {after for name, after in model.state.items() if after == f"{name}.next"}
     told = {public(name): names[node] for name, node in outputs.items() if name not in hidden}
     if all(name == value for name, value in told.items()):
-        return [*lines, f"outputs: {flow(list(told))}"]
-    return [*lines, "outputs:", *(f"  {scalar(name)}: {scalar(value)}" for name, value in told.items())]
+        lines.append(f"outputs: {flow(list(told))}")
+    else:
+        lines += ["outputs:", *(f"  {scalar(name)}: {scalar(value)}" for name, value in told.items())]
+    if model.extents:
+        lines.append("extents:")
+    for name, counts in model.extents.items():
+        axes = [counts.get(axis) for axis in range(outputs[name].type.rank)]
+        lines.append(f"  {scalar(public(name))}: {flow([None if count is None else public(count) for count in axes])}")
+    return lines
 
 
 def sized(model: Model) -> Model:
