@@ -54,6 +54,47 @@ def test_what_xlac_lacks_stays_with_pytorch_and_says_so() -> None:
     assert "torch.linalg.svdvals(x * 2) + 1" in str(told[0].message)
 
 
+def test_parts_between_what_is_missing_serve_many_sizes() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a = torch.nn.functional.gelu(x @ y)
+        values = torch.linalg.svdvals(a)
+        b = values.sum() * a + values.mean()
+        return b, torch.linalg.eigvalsh(b @ b.T).sum() + x.shape[0], a.T
+
+    compiled = torch.compile(f, backend="xlac", dynamic=True)
+    for size in (3, 5, 8):
+        x, y = torch.randn(size, 4), torch.randn(4, size)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FallbackWarning)
+            found = compiled(x, y)
+        for ours, theirs in zip(found, f(x, y), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_sizes_that_windows_need_as_numbers() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y, at = torch.nn.functional.max_pool1d(x, 3, 2, return_indices=True)
+        return y, at, torch.nn.functional.interpolate(x, scale_factor=2, mode="linear"), x * x.shape[-1]
+
+    compiled = torch.compile(f, backend="xlac", options=OPTIONS, dynamic=True)
+    for size in (9, 12, 7, 9):
+        x = torch.randn(2, 3, size)
+        for ours, theirs in zip(compiled(x), f(x), strict=True):
+            torch.testing.assert_close(ours, theirs)
+
+
+def test_an_input_in_another_order_than_the_example() -> None:
+    compiled = torch.compile(lambda x: x.sum(-1) + 1, backend="xlac", options=OPTIONS)
+    for x in (torch.randn(4, 6), torch.randn(6, 4).T, torch.randn(4, 12)[:, ::2], torch.randn(1, 6).expand(4, 6)):
+        torch.testing.assert_close(compiled(x), x.sum(-1) + 1)
+
+
+def test_other_devices_are_left_to_pytorch() -> None:
+    x = torch.randn(3, device="meta")
+    with pytest.warns(FallbackWarning, match="device meta"):
+        assert torch.compile(lambda v: v * 2, backend="xlac")(x).device.type == "meta"
+
+
 def test_without_fallback_it_is_an_error() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.svdvals(x)

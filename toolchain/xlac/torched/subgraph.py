@@ -11,7 +11,7 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 from xlac.compiler import compile
-from xlac.frontends.torch.errors import Unsupported
+from xlac.frontends.torch.errors import NotExpressible, Unsupported
 from xlac.frontends.torch.importer import Importer, output_of
 from xlac.frontends.torch.sizes import Sizes
 from xlac.ir.dims import Dim, Sym, symbols
@@ -53,7 +53,10 @@ class Subgraph:
         meta = place.meta.get("val")
         if not isinstance(meta, torch.Tensor):
             return None
-        type = self.importer.type_of(meta)
+        try:
+            type = self.importer.type_of(meta)
+        except NotExpressible:  # whoever reads it will say so
+            return None
         perm = order(meta)
         name = f"{place.name}"
         shape = type.shape if perm is None else tuple(type.shape[axis] for axis in perm)

@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from xlac.frontends.torch.decompositions import export_decompositions
-from xlac.frontends.torch.errors import refused
+from xlac.frontends.torch.errors import NotExpressible, Unsupported, refused
 from xlac.frontends.torch.importer import Importer, output_of
 from xlac.frontends.torch.sizes import Sizes
 from xlac.frontends.torch.table import BUILDERS
@@ -92,7 +92,11 @@ class _Import:
             meta = place.meta.get("val")
             if not isinstance(meta, torch.Tensor):
                 return None
-            type = self.importer.type_of(meta)
+            try:
+                type = self.importer.type_of(meta)
+            except NotExpressible as error:
+                self.importer.unsupported.append(Unsupported(place, "input", str(error), True))
+                return None
             self.asked.append(place.name)
             return self._param(place.name, type)
         tensor = self._tensor(spec)

@@ -59,7 +59,8 @@ class Importer:
     def run(self, inputs: Mapping[FxNode, Node | None]) -> Values:
         """The values of all nodes; `inputs` gives those of placeholders that are tensors."""
         self._located = located([n for n in inputs.values() if n is not None])
-        return self._graph(self.module, dict(inputs))
+        given = {n: v for n, v in inputs.items() if v is not None or not _number(n.meta.get("val"))}
+        return self._graph(self.module, given)
 
     def _graph(self, module: GraphModule, values: Values) -> Values:
         for node in module.graph.nodes:
@@ -77,7 +78,7 @@ class Importer:
 
     def _value(self, module: GraphModule, node: FxNode, values: Values) -> Any:
         meta = node.meta.get("val")
-        if isinstance(meta, SYMBOLIC) or (isinstance(meta, int | float | bool) and node.op != "get_attr"):
+        if _number(meta) and node.op != "get_attr":
             return self._symbolic(meta)
         if node.op == "get_attr":
             return self._attribute(module, str(node.target))
@@ -194,6 +195,11 @@ class Importer:
         return found if isinstance(meta, tuple | list) else found[0]
 
 
+def _number(meta: Any) -> bool:
+    """Whether a value is a number or a size, and no tensor."""
+    return isinstance(meta, (*SYMBOLIC, int, float, bool))
+
+
 def known_dtype(dtype: torch.dtype) -> DType:
     if dtype not in DTYPES:
         raise NotExpressible(f"xlac has no element type {str(dtype).removeprefix('torch.')}")
@@ -201,7 +207,9 @@ def known_dtype(dtype: torch.dtype) -> DType:
 
 
 def dtype_of(tensor: torch.Tensor) -> DType:
-    """The element type of a dense tensor. Raises NotExpressible."""
+    """The element type of a dense tensor on the CPU. Raises NotExpressible."""
+    if tensor.device.type != "cpu":
+        raise NotExpressible(f"a tensor on the device {tensor.device}")
     if tensor.layout is not torch.strided:
         raise NotExpressible(f"a tensor of layout {str(tensor.layout).removeprefix('torch.')}")
     return known_dtype(tensor.dtype)

@@ -62,6 +62,7 @@ class Call:
 
     def node(self, value: Scalar, dtype: DType) -> Node:
         """A tensor, number or size as a node of an element type."""
+        assert isinstance(value, Node | Sym | int | float), f"{value!r} is no number"
         if isinstance(value, Node):
             return build.cast(value, dtype)
         if isinstance(value, Sym):

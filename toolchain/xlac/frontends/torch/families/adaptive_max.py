@@ -10,6 +10,7 @@ import numpy as np
 from xlac.frontends.torch.families.pooling import known, returned
 from xlac.frontends.torch.table import Call, aten
 from xlac.ir.graph import Node
+from xlac.ir.op import Array
 from xlac.ops import build
 
 
@@ -34,7 +35,7 @@ def _adaptive(rank: int) -> None:
         return returned(call, grad, x, indices, rank)
 
 
-def windows(extents: Sequence[int], counts: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def windows(extents: Sequence[int], counts: Sequence[int]) -> tuple[Array, Array]:
     """For each window its places, counted row-major, all windows made as long as the longest, and which are real."""
     places, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
     for size, count in zip(extents, counts, strict=True):

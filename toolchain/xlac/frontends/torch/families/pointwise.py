@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and logic, element by element. Operands broadcast and promote as in PyTorch."""
+"""Arithmetic, element by element. Operands broadcast and promote as in PyTorch."""
 
 from __future__ import annotations
 
@@ -22,9 +22,6 @@ BINARY = {
     "maximum": "max", "minimum": "min", "atan2": "atan2", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
     "remainder": "mod", "fmod": "rem", "floor_divide": "floor_divide",
 }  # fmt: skip
-COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-TESTS = {"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"}
-LOGIC = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 
 
 def operands(call: Call, *values: Scalar) -> tuple[Node, ...]:
@@ -66,41 +63,10 @@ def _of_bools(call: Call, mnemonic: str) -> str:
     return {"max": "or", "min": "and"}.get(mnemonic, mnemonic) if call.dtype is DType.BOOL else mnemonic
 
 
-def _comparison(name: str) -> None:
-    @aten(f"{name}.Tensor", f"{name}.Scalar")
-    def builder(call: Call, x: Scalar, y: Scalar) -> Node:
-        dtype = call.promoted(x, y)
-        if dtype is DType.BOOL and name not in ("eq", "ne"):
-            dtype = DType.U8
-        return build.compare(call.filled(x, dtype), name, call.filled(y, dtype))
-
-
-def _test(name: str, mnemonic: str) -> None:
-    @aten(name)
-    def builder(call: Call, x: Node) -> Node:
-        if not x.type.dtype.is_float:
-            return build.full(name == "isfinite", x.shape, DType.BOOL)
-        return build.apply1(mnemonic, x)
-
-
-def _logic(name: str, mnemonic: str) -> None:
-    @aten(name)
-    def builder(call: Call, x: Node, y: Node) -> Node:
-        return build.apply1(mnemonic, call.filled(x, DType.BOOL), call.filled(y, DType.BOOL))
-
-
 for _name, _mnemonic in UNARY.items():
     _unary(_name, _mnemonic)
 for _name, _mnemonic in BINARY.items():
     _binary(_name, _mnemonic)
-for _name in COMPARISONS:
-    _comparison(_name)
-for _name, _mnemonic in TESTS.items():
-    _test(_name, _mnemonic)
-for _name, _mnemonic in LOGIC.items():
-    _logic(_name, _mnemonic)
-
-
 @aten("add.Tensor", "add.Scalar")
 def add(call: Call, x: Scalar, y: Scalar, alpha: Scalar = 1) -> Node:
     a, b = computed(call, x, y)
@@ -197,11 +163,6 @@ def bitwise_not(call: Call, x: Node) -> Node:
     return build.apply1("not", x)
 
 
-@aten("logical_not")
-def logical_not(call: Call, x: Node) -> Node:
-    return build.apply1("not", build.cast(x, DType.BOOL))
-
-
 @aten("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar", "__lshift__.Tensor")
 def shift_left(call: Call, x: Scalar, y: Scalar) -> Node:
     return build.apply1("shl", *operands(call, x, y))
@@ -210,16 +171,6 @@ def shift_left(call: Call, x: Scalar, y: Scalar) -> Node:
 @aten("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__.Scalar", "__rshift__.Tensor")
 def shift_right(call: Call, x: Scalar, y: Scalar) -> Node:
     return build.apply1("shr", *operands(call, x, y))
-
-
-@aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
-def where(call: Call, condition: Node, x: Scalar, y: Scalar) -> Node:
-    return build.select(call.filled(condition, DType.BOOL), *operands(call, x, y))
-
-
-@aten("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(call: Call, x: Node, mask: Node, value: Scalar) -> Node:
-    return where(call, mask, value, x)
 
 
 @aten("clamp", "clamp.Tensor")

@@ -1,0 +1,268 @@
+"""Elements put where indices say, or combined with what is there. Negative indices count from the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.families.indexing import index_axes, place_of_indices, to_front, vectors, wrapped
+from xlac.frontends.torch.families.logic import where
+from xlac.frontends.torch.families.views import bound
+from xlac.frontends.torch.table import Call, Scalar, aten
+from xlac.ir.dims import Dim, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import normal_axis
+from xlac.ops import build
+from xlac.ops.index import Scatter
+from xlac_sdk.dtypes import DType
+
+Combine = Literal["assign", "add", "mul", "max", "min"]
+
+
+@aten("index_put", "_unsafe_index_put", "index_put_", "_index_put_impl_")
+def index_put(call: Call, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool = False, *_: bool) -> Node:
+    masks = [i for i in indices if i is not None and i.type.dtype in (DType.BOOL, DType.U8)]
+    if masks:
+        return _masked_put(call, x, indices, values, accumulate)
+    axes, places = index_axes(call, x, indices)
+    if not axes:
+        wide = build.broadcast_to(values, x.shape)
+        return added(x, wide) if accumulate else wide
+    at, count = place_of_indices(axes), places[0].type.rank
+    front = to_front(axes, x.type.rank)
+    rest = [x.shape[a] for a in front[len(axes) :]]
+    shape = (*rest[:at], *places[0].shape, *rest[at:])
+    updates = build.broadcast_to(values, shape)
+    updates = build.transpose(updates, [*range(at, at + count), *range(at), *range(at + count, len(shape))])
+    combine: Combine = "add" if accumulate else "assign"
+    if accumulate and x.type.dtype is DType.BOOL:
+        combine = "max"
+    found = scatter_vectors(build.transpose(x, front), vectors(places), updates, combine)
+    return build.transpose(found, [front.index(a) for a in range(x.type.rank)])
+
+
+def added(x: Node, y: Node) -> Node:
+    return build.apply1("or" if x.type.dtype is DType.BOOL else "add", x, y)
+
+
+def scatter_vectors(x: Node, places: Node, updates: Node, combine: Combine) -> Node:
+    """Updates combined into the places that vectors name in the first axes of x; bools take part as numbers."""
+    if x.type.dtype is DType.BOOL and combine != "assign":
+        numbers = (build.cast(x, DType.U8), places, build.cast(updates, DType.U8))
+        return build.cast(scatter_vectors(*numbers, combine), DType.BOOL)
+    return build.apply1("scatter_nd", x, places, updates, combine=combine)
+
+
+def _masked_put(call: Call, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool) -> Node:
+    """One mask from the first axis on and one value (or one for each of the other axes)."""
+    mask, *more = indices
+    if mask is None or any(m is not None for m in more):
+        raise NotExpressible("a mask among other indices")
+    depth = mask.type.rank
+    if values.type.rank > x.type.rank - depth and not (values.type.rank == x.type.rank - depth + 1 and values.shape[0] == 1):
+        raise NotExpressible("a value for each element that a mask chooses")
+    wide = build.reshape(build.cast(mask, DType.BOOL), (*mask.shape, *[1] * (x.type.rank - depth)))
+    given = build.reshape(values, values.shape[1:]) if values.type.rank > x.type.rank - depth else values
+    new = added(x, build.broadcast_to(given, x.shape)) if accumulate else given
+    return where(call, wide, new, x)
+
+
+# ---- scatter along an axis ---------------------------------------------------------------------
+
+
+def scattered(call: Call, x: Node, dim: int, index: Node, updates: Node, combine: Combine) -> Node:
+    """Elements of `updates` combined into the places along an axis; as many of them as there are indices."""
+    if not x.shape:
+        flat = [build.reshape(v, (1,)) for v in (x, index, updates)]
+        return build.reshape(scattered(call, flat[0], 0, flat[1], flat[2], combine), ())
+    if any(size == 0 for size in index.shape):
+        return x
+    axis = normal_axis(dim, x.type.rank)
+    index = index if index.shape else build.reshape(index, (1,))
+    updates = updates if updates.shape else build.reshape(updates, (1,))
+    for other in range(x.type.rank):
+        updates = build.cut(updates, other, 0, index.shape[other])
+    places = wrapped(call, index, x.shape[axis])
+    if x.type.dtype is DType.BOOL and combine != "assign":
+        wide = build.apply1("scatter_elements", build.cast(x, DType.U8), places, build.cast(updates, DType.U8), axis=axis, combine=combine)
+        return build.cast(wide, DType.BOOL)
+    return build.apply1("scatter_elements", x, places, updates, axis=axis, combine=combine)
+
+
+@aten("scatter.src")
+def scatter_src(call: Call, x: Node, dim: int, index: Node, src: Node) -> Node:
+    return scattered(call, x, dim, index, src, "assign")
+
+
+@aten("scatter.value")
+def scatter_value(call: Call, x: Node, dim: int, index: Node, value: Scalar) -> Node:
+    return scattered(call, x, dim, index, build.broadcast_to(call.node(value, x.type.dtype), index.shape), "assign")
+
+
+@aten("scatter_add")
+def scatter_add(call: Call, x: Node, dim: int, index: Node, src: Node) -> Node:
+    return scattered(call, x, dim, index, src, "add")
+
+
+REDUCES: dict[str, Combine] = {"sum": "add", "add": "add", "mean": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
+
+
+@aten("scatter_reduce.two")
+def scatter_reduce(call: Call, x: Node, dim: int, index: Node, src: Node, reduce: str, include_self: bool = True) -> Node:
+    """Without `include_self` what stands in a place that gets updates is forgotten first."""
+    combine, dtype = REDUCES[reduce], x.type.dtype
+    ones = build.full(1, index.shape, DType.I64)
+    if not include_self:
+        hit = scattered(call, build.full(0, x.shape, DType.I64), dim, index, ones, "max")
+        x = build.select(build.compare(hit, "eq", 1), build.broadcast_to(build.constant(_identity(combine, dtype), dtype), x.shape), x)
+    total = scattered(call, x, dim, index, src, combine)
+    if reduce != "mean":
+        return total
+    start = build.full(int(include_self), x.shape, DType.I64)
+    return _divided(total, build.maximum(scattered(call, start, dim, index, ones, "add"), 1))
+
+
+def _identity(combine: Combine, dtype: DType) -> float | int:
+    if combine in ("add", "mul"):
+        return int(combine == "mul")
+    if dtype.is_float:
+        return -np.inf if combine == "max" else np.inf
+    if dtype is DType.BOOL:
+        return combine == "min"
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min if combine == "max" else limits.max)
+
+
+@aten("scatter.reduce")
+def scatter_with(call: Call, x: Node, dim: int, index: Node, src: Node, reduce: str) -> Node:
+    return scattered(call, x, dim, index, src, REDUCES[reduce])
+
+
+@aten("scatter.value_reduce")
+def scatter_value_with(call: Call, x: Node, dim: int, index: Node, value: Scalar, reduce: str) -> Node:
+    return scattered(call, x, dim, index, build.broadcast_to(call.node(value, x.type.dtype), index.shape), REDUCES[reduce])
+
+
+# ---- whole slices ------------------------------------------------------------------------------
+
+
+@aten("select_scatter")
+def select_scatter(call: Call, x: Node, src: Node, dim: int, index: int) -> Node:
+    axis = normal_axis(dim, x.type.rank)
+    at = bound(index, x.shape[axis], 0)
+    return _replaced(call, x, build.reshape(src, (*x.shape[:axis], 1, *x.shape[axis + 1 :])), axis, at, 1)
+
+
+@aten("slice_scatter")
+def slice_scatter(call: Call, x: Node, src: Node, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1) -> Node:
+    axis = normal_axis(dim, x.type.rank)
+    return _replaced(call, x, src, axis, bound(start, x.shape[axis], 0), step)
+
+
+def _replaced(call: Call, x: Node, src: Node, axis: int, start: Dim, step: int) -> Node:
+    """x with every `step`-th slice from `start` on replaced by those of `src`."""
+    size, count = x.shape[axis], src.shape[axis]
+    src = build.broadcast_to(build.cast(src, x.type.dtype), (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+    if count == 0:
+        return x
+    if step == 1:
+        parts = [build.cut(x, axis, 0, start), src, build.cut(x, axis, start + count, size)]
+        return build.concat([p for p in parts if p.shape[axis] != 0], axis)
+    if not isinstance(size, int) or not isinstance(start, int) or not isinstance(count, int):
+        raise NotExpressible("slices with a step are replaced along axes of known size only")
+    low, high, between = [0] * x.type.rank, [0] * x.type.rank, [0] * x.type.rank
+    low[axis], between[axis] = start, step - 1
+    high[axis] = size - start - ((count - 1) * step + 1)
+    wide = build.pad(src, build.constant(0, x.type.dtype), low, high, between)
+    hit = build.pad(build.full(True, src.shape, DType.BOOL), build.constant(False), low, high, between)
+    return build.select(hit, wide, x)
+
+
+@aten("embedding_dense_backward")
+def embedding_backward(call: Call, grad: Node, indices: Node, num_weights: Dim, padding_idx: int, scale_by_freq: bool) -> Node:
+    """The rows of `grad` summed by the row of the table that they were read from."""
+    wide = build.compute(grad)
+    rows: Dim = volume(indices.shape)
+    flat = build.cast(build.reshape(indices, (rows,)), DType.I64)
+    updates = build.reshape(wide, (rows, grad.shape[-1]))
+    if scale_by_freq:
+        ones = build.full(1.0, (rows,), updates.type.dtype)
+        counts = build.apply1("scatter_nd", build.full(0.0, (num_weights,), ones.type.dtype), build.reshape(flat, (rows, 1)), ones, combine="add")
+        updates = build.div(updates, build.reshape(build.take(counts, flat, 0), (rows, 1)))
+    if padding_idx >= 0:
+        keep = build.reshape(build.compare(flat, "ne", padding_idx), (rows, 1))
+        updates = build.select(keep, updates, 0.0)
+    op = Scatter((1,), (0,), (), (), (0,), 1, "add")
+    zero = build.full(0.0, (num_weights, grad.shape[-1]), wide.type.dtype)
+    return build.cast(Node.of(op, zero, build.reshape(flat, (rows, 1)), updates), call.dtype)
+
+
+@aten("masked_scatter")
+def masked_scatter(call: Call, x: Node, mask: Node, source: Node) -> Node:
+    """The elements of `source` in order where the mask is true."""
+    wide = call.filled(mask, DType.BOOL)
+    size = volume(call.shape)
+    flat = build.reshape(wide, (size,))
+    rank = build.apply1("cumsum", build.cast(flat, DType.I64), axis=0, exclusive=True)
+    chosen = build.take(build.reshape(source, (source.type.size,)), rank, 0)
+    return build.select(wide, build.reshape(chosen, call.shape), call.filled(x))
+
+
+@aten("index_add")
+def index_add(call: Call, x: Node, dim: int, index: Node, source: Node, alpha: Scalar = 1) -> Node:
+    if alpha != 1:
+        mnemonic = "and" if source.type.dtype is DType.BOOL else "mul"
+        source = build.apply1(mnemonic, source, call.node(alpha, source.type.dtype))
+    return _by_slices(call, x, dim, index, source, "add")
+
+
+@aten("index_copy")
+def index_copy(call: Call, x: Node, dim: int, index: Node, source: Node) -> Node:
+    return _by_slices(call, x, dim, index, source, "assign")
+
+
+@aten("index_reduce")
+def index_reduce(call: Call, x: Node, dim: int, index: Node, source: Node, reduce: str, include_self: bool = True) -> Node:
+    combine, dtype = REDUCES[reduce], x.type.dtype
+    ones = build.full(1, source.shape, DType.I64)
+    if not include_self:
+        hit = _by_slices(call, build.full(0, x.shape, DType.I64), dim, index, ones, "max")
+        start = build.broadcast_to(build.constant(_identity(combine, dtype), dtype), x.shape)
+        x = build.select(build.compare(hit, "eq", 1), start, x)
+    total = _by_slices(call, x, dim, index, source, combine)
+    if reduce != "mean":
+        return total
+    count = _by_slices(call, build.full(int(include_self), x.shape, DType.I64), dim, index, ones, "add")
+    return _divided(total, build.maximum(count, 1))
+
+
+def _divided(total: Node, count: Node) -> Node:
+    """Sums over counts; integers round down."""
+    dtype = total.type.dtype
+    if not dtype.is_float:
+        return build.apply1("floor_divide", total, build.cast(count, dtype))
+    return build.cast(build.div(build.compute(total), build.cast(count, dtype.compute)), dtype)
+
+
+@aten("put")
+def put(call: Call, x: Node, index: Node, source: Node, accumulate: bool = False) -> Node:
+    """Elements at places counted row-major."""
+    size = x.type.size
+    places = build.reshape(wrapped(call, index, size), (index.type.size, 1))
+    updates = build.reshape(source, (index.type.size,))
+    found = scatter_vectors(build.reshape(x, (size,)), places, updates, "add" if accumulate else "assign")
+    return build.reshape(found, x.shape)
+
+
+def _by_slices(call: Call, x: Node, dim: int, index: Node, source: Node, combine: Combine) -> Node:
+    if not x.shape:
+        return build.reshape(_by_slices(call, build.reshape(x, (1,)), 0, index, build.reshape(source, (1,)), combine), ())
+    axis = normal_axis(dim, x.type.rank)
+    front = [axis, *(a for a in range(x.type.rank) if a != axis)]
+    places = build.reshape(wrapped(call, index, x.shape[axis]), (index.type.size, 1))
+    source = source if source.shape else build.reshape(source, (1,))
+    found = scatter_vectors(build.transpose(x, front), places, build.transpose(source, front), combine)
+    return build.transpose(found, [front.index(a) for a in range(x.type.rank)])
