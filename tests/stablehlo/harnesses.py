@@ -69,7 +69,7 @@ def check(found: Any, wanted: Any) -> None:
         if not np.array_equal(a, b):
             raise Differs(f"{int(np.sum(a != b))} of {b.size} integers differ: {first(a, b, a != b)}")
         return
-    if name.startswith("float8") or name.startswith("float4"):
+    if name.startswith(("float8", "float4")):
         wrong = np.abs(a.view(np.int8).astype(int) - b.view(np.int8).astype(int)) > CODES
         wrong &= ~(np.isnan(a.astype(np.float32)) & np.isnan(b.astype(np.float32)))
         if wrong.any():
