@@ -20,6 +20,7 @@ from xlac_sdk.indexing import (
     div,
     factors,
     index,
+    joined,
     lift,
     mod,
     mul,
@@ -68,8 +69,10 @@ __all__ = [
     "bounds",
     "cast",
     "div",
+    "factors",
     "fold",
     "index",
+    "joined",
     "lift",
     "load",
     "mod",
@@ -228,7 +231,7 @@ def load(buffer: Buffer, at: Number, lanes: int = 1, mask: Expr | None = None, a
         return Splat(Load(buffer, where.value), where.lanes) if mask is None else Load(buffer, where, where.lanes, mask)
     if isinstance(where, Ramp) and where.stride == 1:
         return Load(buffer, where.base, where.lanes, mask, align)
-    if isinstance(where, Const) and where.lanes > 1:
+    if isinstance(where, Const) and where.lanes > 1 and mask is None:
         return Splat(Load(buffer, index(int(where.value))), where.lanes)
     return Load(buffer, where, max(lanes, where.lanes), mask, align)
 

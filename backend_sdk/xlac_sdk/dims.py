@@ -243,6 +243,19 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     return total
 
 
+def whole(dim: Dim, by: Dim) -> Dim | None:
+    """How often one size goes into another, where that comes out for all values of their symbols."""
+    if isinstance(dim, int) and isinstance(by, int):
+        return dim // by if by and dim % by == 0 else None
+    if by == 0 or isinstance(dim, int):
+        return None
+    try:
+        quotient = dim // by
+    except ValueError:
+        return None
+    return quotient if quotient * by == dim else None
+
+
 def ceil_div(dim: Dim, by: int) -> Dim:
     """How many pieces of at most `by` a size has."""
     return (dim + (by - 1)) // by

@@ -38,7 +38,7 @@ def kernel(op: Elementwise, types: tuple[Type, ...], result: Type) -> Kernel:
 
     def operand(number: int, t: Type) -> Operand:
         shape = static(t.shape)
-        return Operand(t, lambda index: build.cast(build.load(sources[number], linear(index, shape)), t.dtype.compute))
+        return Operand(t, lambda index, _: build.cast(build.load(sources[number], linear(index, shape)), t.dtype.compute))
 
     operands = [operand(n, t) for n, t in enumerate(types)]
     shape = static(result.shape)

@@ -6,11 +6,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from xlac.cache import Cache, key_of
 from xlac.collection import paused
 from xlac.compiled import Compiled
+from xlac.ir.dims import UNBOUNDED
 from xlac.memory.plan import plan
 from xlac.model import Model, Undecided
 from xlac.passes.capture import captured
@@ -28,6 +29,8 @@ from xlac.sources import load
 from xlac_sdk.backend import Backend
 from xlac_sdk.program import Program
 from xlac_sdk.registry import find
+from xlac_sdk.sizes import determined
+from xlac_sdk.source import Diagnostic, LimitError
 from xlac_sdk.target import Request, Target
 
 
@@ -49,6 +52,7 @@ def compile(
     *,
     dims: Mapping[str, int | str] | None = None,
     params: Mapping[str, object] | None = None,
+    sizes: Literal["specialize", "symbolic"] = "specialize",
     threads: int | None = None,
     cpu: str = "",
     triple: str = "",
@@ -56,8 +60,9 @@ def compile(
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
 
     `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to XLAC_THREADS or
-    1. A model with sizes left open is compiled for each set of them when first called with it, and one whose sizes
-    depend on values of its inputs for each set of those. Raises SourceError, UnsupportedError or LimitError.
+    1. A model with sizes left open is compiled for each set of them when first called with it or, with `sizes`
+    "symbolic", once for all within their bounds; one whose sizes depend on values of its inputs is compiled for each
+    set of those. Raises SourceError, UnsupportedError or LimitError.
     """
     backend = find(target)
     facts = backend.target(Request(cpu=cpu, triple=triple, threads=threads or settings().threads))
@@ -70,7 +75,9 @@ def compile(
         model = load(source, dims=dims, params=params)
     except Undecided as undecided:
         return Specializing(undecided.interface, made)
-    return Specializing(model.interface, made) if model.dims else executable(lower(model, facts), backend)
+    if model.dims and sizes == "specialize":
+        return Specializing(model.interface, made)
+    return executable(lower(unfixed(model), facts), backend)
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
@@ -79,12 +86,29 @@ def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
     return replace(model, graph=substituted(model.graph, values), dims={}) if values else model
 
 
+def unfixed(model: Model) -> Model:
+    """The model for one program of all its sizes. Those that no input's shape tells are fixed at their `opt`.
+
+    Raises LimitError for a size without a bound: memory is planned for the largest.
+    """
+    told = determined(node.type.shape for node in model.inputs)
+    graph = substituted(model.graph, {name: s.opt for name, s in model.dims.items() if name not in told})
+    dims = {name: symbol for name, symbol in model.dims.items() if name in told}
+    for name, symbol in dims.items():
+        if symbol.max >= UNBOUNDED:
+            problem = f"size '{name}' has no max, and memory is planned for the largest"
+            hint = f"declare one, or narrow it: --dim {name}={symbol.min}..{max(symbol.opt, 1)}"
+            raise LimitError(Diagnostic("XL4021", problem, hint=hint))
+    return replace(model, graph=graph, dims=dims)
+
+
 def lower(
     model: Model, target: Target, *, observers: Sequence[Observer] = (), trace: Trace | None = None,
     until: str | None = None, start: str | None = None, fuse: bool = True, int8: bool = False,
 ) -> Lowered:  # fmt: skip
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
+    Sizes left open (see `unfixed`) are open in the program: every call chooses them.
     Without `fuse` every node gets a kernel of its own: what fused programs are compared with. With `int8` the weights
     of contractions are 8-bit integers, and `Lowered.quantised` says which.
     """
@@ -97,7 +121,7 @@ def lower(
         scheduled, done = quantised(captured(graph), weights) if int8 else (captured(graph), None)
         groups = partition(scheduled, target, fuse=fuse)
         schedules = Schedules(target)
-        program = plan(groups, schedules, weights, model.state)
+        program = plan(groups, schedules, weights, model.state, model.dims.values())
         told = {"precision": model.precision, "extents": model.extents, "forms": model.forms}
         program = replace(program, facts={**program.facts, **{key: value for key, value in told.items() if value}})
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program, done)

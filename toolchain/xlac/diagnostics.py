@@ -254,6 +254,10 @@ XL4020 More memory than allowed
 --max-memory is the most that a call may take beside its inputs and outputs: the arena, state, and the weights unless they
 are constants of the code. The message lists what is in memory when most is.
 
+XL4021 A size without a bound
+One program for every size plans its memory for the largest: each open size needs a `max`, declared or given with
+--dim NAME=LOW..HIGH.
+
 XL4101 An unknown pass
 --until and --from name a pass of the optimizer; the message lists them.
 

@@ -18,6 +18,7 @@ from xlac_sdk.dims import (
     symbol,
     symbols,
     volume,
+    whole,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "symbol",
     "symbols",
     "volume",
+    "whole",
 ]

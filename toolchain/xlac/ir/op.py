@@ -42,10 +42,18 @@ class ShapeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An input as `Elementwise.element` sees it: its type, and how to read one element of it."""
+    """An input as `Elementwise.element` sees it: its type, and how to read one element of it.
+
+    Where the input may have no elements at all, `get` is given a condition too, which is false then: nothing is
+    read, and the value is 0.
+    """
 
     type: Type
-    read: Callable[[Index], Expr]
+    get: Callable[[Index, Expr | None], Expr]
+
+    def read(self, at: Index, when: Expr | None = None) -> Expr:
+        """The element at an index; `when`, a scalar or vector of bool, says where there is one."""
+        return self.get(at, when)
 
 
 @dataclass(frozen=True, slots=True)

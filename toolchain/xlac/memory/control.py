@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
-from xlac.memory.places import Places, Readers, Wanted, size
+from xlac.memory.places import Places, Readers, Wanted
 from xlac.ops.control import Call, Cond, Pick, Scan
 from xlac.ops.control import While as WhileOp
 from xlac.schedule.group import Group, Kind, Partition
@@ -86,17 +87,15 @@ def while_loop(
 
 def scan(planner: Planner, op: Scan, partition: Partition, given: list[Argument], results: list[Argument]) -> list[Step]:
     length, turn = op.length, closed(op.body)
-    assert isinstance(length, int)
-    planner.counters += 1
-    counter = f"step{planner.counters}"
+    counter = planner.counter()
     carry, stacked = results[: op.carries], results[op.carries :]
     kinds = [p.type for p in turn.inputs[: op.carries]]
     steps = planner.copies(list(zip(given[: op.carries], carry, kinds, strict=True)))
 
-    def slice_of(place: Argument, count: int) -> Argument:
+    def slice_of(place: Argument, count: Dim) -> Argument:
         if op.reverse:
             start = place.offset + (length - 1) * count
-            return Argument(place.slot, start, (*place.strides, (counter, -count)))
+            return Argument(place.slot, start, (*place.strides, (counter, count * -1)))
         return Argument(place.slot, place.offset, (*place.strides, (counter, count)))
 
     inner = partition.inner[turn]
@@ -104,18 +103,18 @@ def scan(planner: Planner, op: Scan, partition: Partition, given: list[Argument]
     known = dict(zip(parameters, carry, strict=False))
     scanned = parameters[op.carries : op.carries + op.scanned]
     for parameter, place in zip(scanned, given[op.carries :], strict=False):
-        known[parameter] = slice_of(place, size(parameter.type))
+        known[parameter] = slice_of(place, parameter.type.size)
     invariant = parameters[op.carries + op.scanned :]
     known.update(zip(invariant, given[op.carries + op.scanned :], strict=True))
     outputs = list(turn.outputs.values())[op.carries :]
     wanted = [
-        (node, slice_of(place, size(node.type))) for node, place in zip(outputs, stacked, strict=True)
+        (node, slice_of(place, node.type.size)) for node, place in zip(outputs, stacked, strict=True)
     ]
     with planner.lifetimes.loop():
         for place in (*known.values(), *stacked):
             planner.lifetimes.use(place.slot)
         body = iteration(planner, inner, known, carry, wanted)
-    return [*steps, Repeat(counter, length, body)] if length else steps
+    return [*steps, Repeat(counter, length, body)] if length != 0 else steps
 
 
 def iteration(

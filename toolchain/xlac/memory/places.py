@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 
-from xlac.ir.dims import static
 from xlac.ir.graph import Node
-from xlac.ir.types import Type
 from xlac.schedule.fusion import is_alias
 from xlac.schedule.group import Group, Partition, Scheduled
 from xlac_sdk.program import Argument
@@ -46,6 +43,3 @@ class Readers:
         return Readers(root, last, maker)
 
 
-def size(type: Type) -> int:
-    """The number of elements of a type whose sizes are known."""
-    return prod(static(type.shape))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from xlac.ir.dims import static
+from xlac.ir.dims import Sym, Symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, attributes
 from xlac.ir.types import Type
@@ -17,12 +17,25 @@ from xlac.memory.arena import ALIGN, pack
 from xlac.memory.constants import Constants
 from xlac.memory.control import Move, advance, control
 from xlac.memory.lifetimes import Lifetimes
-from xlac.memory.places import Places, Readers, Schedules, Wanted, size
+from xlac.memory.places import Places, Readers, Schedules, Wanted
 from xlac.ops.leaf import Const, Param, asked, param
 from xlac.schedule.fusion import is_alias
 from xlac.schedule.group import Group, Kind, Packed, Partition, Scratch, Value
 from xlac_sdk.kernel import Access, Kernel
-from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.program import (
+    Argument,
+    Branch,
+    Call,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Role,
+    Slot,
+    Stamp,
+    Step,
+    While,
+)
 from xlac_sdk.rewrite import merge_parameters
 from xlac_sdk.source import Origin
 
@@ -32,20 +45,21 @@ def plan(
     schedules: Schedules,
     weights: Mapping[str, Array],
     state: Mapping[str, str] | None = None,
+    sizes: Iterable[Symbol] = (),
 ) -> Program:
-    """The whole program of a graph whose shapes are known.
+    """The whole program of a graph, over `sizes` where shapes are open; every one of them has a `max`.
 
     `state` maps a `param` of kind "state" to the output that is its value after a call; one called
     `<state>.next` is not the caller's.
     """
-    return Planner(schedules, weights).program(partition, state or {})
+    return Planner(schedules, weights, tuple(sizes)).program(partition, state or {})
 
 
 class Planner:
     """A program being written. `control` writes its loops and branches."""
 
-    def __init__(self, schedules: Schedules, weights: Mapping[str, Array]) -> None:
-        self.schedules = schedules
+    def __init__(self, schedules: Schedules, weights: Mapping[str, Array], sizes: tuple[Symbol, ...] = ()) -> None:
+        self.schedules, self.sizes = schedules, sizes
         self.constants = Constants(weights)
         self.lifetimes = Lifetimes()
         self.slots: list[Slot] = []
@@ -75,7 +89,7 @@ class Planner:
         slots = (*self.slots, *self.constants.slots)
         return Program(
             graph.name, tuple(inputs), tuple(outputs), tuple(moved.get(s, s) for s in slots),
-            _relocate(steps, moved), self.constants.arrays, layout.nbytes, self.state_bytes,
+            _relocate(steps, moved), self.constants.arrays, layout.nbytes, self.state_bytes, self.sizes,
             facts={"live_bytes": layout.bound},
         )  # fmt: skip
 
@@ -86,7 +100,7 @@ class Planner:
             if isinstance(node.op, Param) and node.op.kind == "state":
                 symbol = f"state{len(kept)}"
                 slot = Slot(
-                    node.op.name, symbol, node.type.dtype, static(node.shape), Role.STATE, self.state_bytes,
+                    node.op.name, symbol, node.type.dtype, node.shape, Role.STATE, self.state_bytes,
                     origin=node.origin,
                 )  # fmt: skip
                 self.slots.append(slot)
@@ -95,7 +109,7 @@ class Planner:
         return kept
 
     def slot(self, role: Role, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Slot:
-        slot = Slot(name, symbol, type.dtype, static(type.shape), role, origin=origin)
+        slot = Slot(name, symbol, type.dtype, type.shape, role, origin=origin)
         self.slots.append(slot)
         return slot
 
@@ -103,6 +117,14 @@ class Planner:
         slot = self.slot(Role.TEMPORARY, type, origin.name if origin else "", f"t{len(self.slots)}", origin)
         self.lifetimes.use(slot)
         return Argument(slot)
+
+    def counter(self) -> str:
+        """A name for the counter of a loop, which no size has."""
+        taken = {symbol.name for symbol in self.sizes}
+        self.counters += 1
+        while f"step{self.counters}" in taken:
+            self.counters += 1
+        return f"step{self.counters}"
 
     # ---- a block: the groups of one graph ----------------------------------------------------
 
@@ -162,11 +184,13 @@ class Planner:
             arguments = tuple(self.value(v, places, scratch) for v in launching.arguments)
             for argument in arguments:
                 self.lifetimes.use(argument.slot)
-            steps.append(self.launch(launching.kernel, arguments, origins))
+            steps.append(self.launch(launching.kernel, arguments, launching.sizes, origins))
             self.lifetimes.tick()
         return steps
 
-    def launch(self, kernel: Kernel, arguments: tuple[Argument, ...], origins: tuple[Origin, ...]) -> Launch:
+    def launch(
+        self, kernel: Kernel, arguments: tuple[Argument, ...], sizes: tuple[Sym, ...], origins: tuple[Origin, ...]
+    ) -> Launch:  # fmt: skip
         """A launch; parameters that were given the same memory become one."""
         for i, written in enumerate(kernel.parameters):
             if written.access is Access.READ:
@@ -177,8 +201,8 @@ class Planner:
                     if key not in self.merged:
                         merged = merge_parameters(kernel, written, other)
                         self.merged[key] = replace(merged, name=f"{kernel.name}_in_place_{len(self.merged)}")
-                    return self.launch(self.merged[key], arguments[:j] + arguments[j + 1 :], origins)
-        return Launch(kernel, arguments, origins=origins)
+                    return self.launch(self.merged[key], arguments[:j] + arguments[j + 1 :], sizes, origins)
+        return Launch(kernel, arguments, sizes, origins)
 
     def reusable(
         self, source: Node, output: Node, number: int, readers: Readers, places: Places
@@ -187,7 +211,8 @@ class Planner:
         place = places.get(source)
         if place is None or readers.last[readers.value(source)] > number:
             return None
-        whole = not place.offset and not place.strides and place.slot.nbytes == output.type.nbytes
+        room = place.slot.elements * place.slot.dtype.nbytes
+        whole = not place.offset and not place.strides and room == output.type.size * output.type.dtype.nbytes
         return place if whole and self.lifetimes.local(place.slot) else None
 
     def value(self, value: Value, places: Places, scratch: dict[Scratch, Argument]) -> Argument:
@@ -203,7 +228,7 @@ class Planner:
 
     def copies(self, moves: Sequence[tuple[Argument, Argument, Type]]) -> list[Step]:
         """(source, target, what) as if all were done at once: a source that another move overwrites is saved."""
-        moves = [(s, t, w) for s, t, w in moves if s != t and size(w)]
+        moves = [(s, t, w) for s, t, w in moves if s != t and w.size != 0]
         targets = {target.slot for _, target, _ in moves}
         steps: list[Step] = []
         ready: list[tuple[Argument, Argument, Type]] = []
@@ -219,7 +244,7 @@ class Planner:
         self.lifetimes.tick()
         self.lifetimes.use(source.slot)
         self.lifetimes.use(target.slot)
-        return Copy(target, source, size(what))
+        return Copy(target, source, what.size)
 
     def claimed(self, group: Group, places: Places, direct: Places) -> Call:
         self.lifetimes.tick()
@@ -229,7 +254,7 @@ class Planner:
         arguments = tuple(self.place(n, places) for n in values)
         for argument in arguments:
             self.lifetimes.use(argument.slot)
-        shapes = tuple(static(n.shape) for n in values)
+        shapes = tuple(n.shape for n in values)
         return Call(group.hero.op.mnemonic, arguments, shapes, attributes(group.hero.op), group.hero.origin)
 
 
@@ -260,5 +285,7 @@ def _relocate(steps: tuple[Step, ...], moved: Mapping[Slot, Slot]) -> tuple[Step
             case Branch():
                 branches = tuple(_relocate(b, moved) for b in step.branches)
                 return replace(step, index=at(step.index), branches=branches)
+            case Stamp():
+                return replace(step, log=at(step.log))
 
     return tuple(map(one, steps))

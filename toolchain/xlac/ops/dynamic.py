@@ -10,6 +10,7 @@ from xlac.ir.dims import Dim, static
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops.checks import check_axes, check_dtype
+from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Const, Expr
 
@@ -30,7 +31,8 @@ class DimSize(Elementwise):
         return np.asarray(arrays[0].shape[self.axis], np.int32)
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
-        return Const(static(inputs[0].type.shape)[self.axis], DType.I32)
+        size = inputs[0].type.shape[self.axis]
+        return Const(size, DType.I32) if isinstance(size, int) else build.cast(build.lift(size), DType.I32)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -24,7 +24,7 @@ from xlac.ops.checks import (
     several,
 )
 from xlac.ops.reduction import check_combine
-from xlac.ops.view import both, clamp
+from xlac.ops.view import both, clamp, may_be_empty
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Const, Expr
@@ -33,10 +33,11 @@ from xlac_sdk.primitives import Primitive
 Ints = tuple[int, ...]
 
 
-def index_element(value: Expr, last: int) -> Expr:
+def index_element(value: Expr, last: Dim) -> Expr:
     """An integer read from a tensor, as an index clamped into 0..last."""
     if value.dtype is DType.U64:  # beyond 2**63 it would turn negative
-        value = build.apply(Primitive.MIN, value, Const(last, DType.U64))
+        most = Const(last, DType.U64) if isinstance(last, int) else build.cast(build.lift(last), DType.U64)
+        value = build.apply(Primitive.MIN, value, most)
     return clamp(build.cast(value, build.INDEX), last)
 
 
@@ -118,7 +119,7 @@ class Gather(Elementwise):
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         x, indices = inputs
-        shape, sizes = static(x.type.shape), static(self.slice_sizes)
+        shape, sizes = x.type.shape, self.slice_sizes
         batch = [counter for a, counter in enumerate(at) if a not in self.offset_dims]
         where: list[Expr] = [build.index(0)] * len(shape)
         for position, axis in enumerate(self.start_index_map):
@@ -331,7 +332,7 @@ class DynSlice(Elementwise):
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         x, *starts = inputs
-        limits = [n - k for n, k in zip(static(x.type.shape), static(self.sizes), strict=True)]
+        limits = [n - k for n, k in zip(x.type.shape, self.sizes, strict=True)]
         first = [index_element(s.read(()), limit) for s, limit in zip(starts, limits, strict=True)]
         return x.read(tuple(build.add(f, i) for f, i in zip(first, at, strict=True)))
 
@@ -377,8 +378,8 @@ class DynUpdate(Elementwise):
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         x, update, *starts = inputs
-        shape, sizes = static(x.type.shape), static(update.type.shape)
-        if prod(sizes) == 0:
+        shape, sizes = x.type.shape, update.type.shape
+        if update.type.size == 0:
             return x.read(at)
         inside: Expr | None = None
         where = []
@@ -388,9 +389,9 @@ class DynUpdate(Elementwise):
                 continue
             position = build.sub(i, index_element(start.read(()), limit - size))
             inside = both(inside, build.apply(Primitive.LE, build.index(0), position))
-            inside = both(inside, build.apply(Primitive.LT, position, build.index(size)))
+            inside = both(inside, build.apply(Primitive.LT, position, build.lift(size)))
             where.append(clamp(position, size - 1))
-        new = build.cast(update.read(tuple(where)), result.dtype.compute)
+        new = build.cast(update.read(tuple(where), inside if may_be_empty(update.type) else None), result.dtype.compute)
         return new if inside is None else build.select(inside, new, build.cast(x.read(at), result.dtype.compute))
 
     @classmethod

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 
-from xlac.ir.dims import Dim, Shape, bounds, static, volume
+from xlac.ir.dims import Dim, Shape, at_opt, bounds, static, volume
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops.checks import check_axes, check_lengths, check_scalar, dims, extent
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Const, Expr
+from xlac_sdk.polynomial import is_below
 from xlac_sdk.primitives import Primitive
 
 Ints = tuple[int, ...]
@@ -41,7 +41,7 @@ class Reshape(Elementwise):
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         (x,) = inputs
-        return x.read(regroup(at, static(result.shape), static(x.type.shape)))
+        return x.read(regroup(at, result.shape, x.type.shape))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -54,7 +54,7 @@ class Reshape(Elementwise):
         return found + [Sample((Type(d, (3, 4)),), {"shape": (2, 6)}) for d in DType]
 
 
-def regroup(at: Index, new: Ints, old: Ints) -> Index:
+def regroup(at: Index, new: Shape, old: Shape) -> Index:
     """The index in shape `old` of the element at `at` in shape `new`, both row-major.
 
     Runs of axes with equal products are mapped apart, so that axes which match keep their own counter and only
@@ -64,14 +64,15 @@ def regroup(at: Index, new: Ints, old: Ints) -> Index:
     i = j = 0
     while i < len(new) or j < len(old):
         first, second = i, j
-        left = right = 1
+        left: Dim = 1
+        right: Dim = 1
         while True:  # grow the smaller side until the products meet; unit axes join whatever is open
-            if left == right and (i > first or j > second) and (left > 1 or (i == len(new) and j == len(old))):
+            if left == right and (i > first or j > second) and (left not in (0, 1) or (i == len(new) and j == len(old))):
                 break
             if left == right and i < len(new) and j < len(old) and first == i and second == j and new[i] == old[j]:
                 i, j, left, right = i + 1, j + 1, left * new[i], right * old[j]
                 break
-            if i < len(new) and (left <= right or j == len(old)):
+            if i < len(new) and (at_opt(left) <= at_opt(right) or j == len(old)):
                 left, i = left * new[i], i + 1
             elif j < len(old):
                 right, j = right * old[j], j + 1
@@ -81,18 +82,18 @@ def regroup(at: Index, new: Ints, old: Ints) -> Index:
     return tuple(found)
 
 
-def _linear(at: Sequence[Expr], shape: Sequence[int]) -> Expr:
+def _linear(at: Sequence[Expr], shape: Shape) -> Expr:
     position: Expr = build.index(0)
     for counter, size in zip(at, shape, strict=True):
         position = build.add(build.mul(position, size), counter) if size != 1 else position
     return position
 
 
-def _split(position: Expr, shape: Sequence[int]) -> list[Expr]:
+def _split(position: Expr, shape: Shape) -> list[Expr]:
     counters: list[Expr] = []
-    kept = [a for a, size in enumerate(shape) if size > 1]
+    kept = [a for a, size in enumerate(shape) if size not in (0, 1)]
     for axis in reversed(range(len(shape))):
-        if shape[axis] <= 1:
+        if shape[axis] in (0, 1):
             counters.append(build.index(0))
         elif axis == kept[0]:
             counters.append(position)
@@ -208,8 +209,7 @@ class Slice(Elementwise):
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         (x,) = inputs
-        starts = static(self.starts)
-        return x.read(tuple(build.add(build.mul(i, k), s) for i, s, k in zip(at, starts, self.steps, strict=True)))
+        return x.read(tuple(build.add(build.mul(i, k), s) for i, s, k in zip(at, self.starts, self.steps, strict=True)))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -268,27 +268,26 @@ class Pad(Elementwise):
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         x, value = inputs
-        shape, low = static(x.type.shape), static(self.low)
         filler = build.cast(value.read(()), result.dtype.compute)
-        if prod(shape) == 0:
+        if volume(x.type.shape) == 0:
             return filler
         inside: Expr | None = None
         where = []
-        for i, size, before, between in zip(at, shape, low, self.interior, strict=True):
+        for i, size, before, between in zip(at, x.type.shape, self.low, self.interior, strict=True):
             position = build.sub(i, before)
             least, most = build.bounds(position)
             last = (size - 1) * (between + 1)
             if least is None or least < 0:
                 inside = both(inside, build.apply(Primitive.LE, build.index(0), position))
                 position = build.apply(Primitive.MAX, position, build.index(0))
-            if most is None or most > last:
-                inside = both(inside, build.apply(Primitive.LE, position, build.index(last)))
-                position = build.apply(Primitive.MIN, position, build.index(last))
+            if exceeds(position, most, last):
+                inside = both(inside, build.apply(Primitive.LE, position, build.lift(last)))
+                position = build.apply(Primitive.MIN, position, build.lift(last))
             if between:
                 inside = both(inside, build.apply(Primitive.EQ, build.mod(position, between + 1), build.index(0)))
                 position = build.div(position, between + 1)
             where.append(position)
-        element = build.cast(x.read(tuple(where)), result.dtype.compute)
+        element = build.cast(x.read(tuple(where), inside if may_be_empty(x.type) else None), result.dtype.compute)
         return element if inside is None else build.select(inside, element, filler)
 
     @classmethod
@@ -338,21 +337,25 @@ class Concat(Elementwise):
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         position = at[self.axis]
-        start = 0
+        start: Dim = 0
         pieces = []  # (first index, value)
         for x in inputs:
-            size = static(x.type.shape)[self.axis]
+            size = x.type.shape[self.axis]
             if size == 0:
                 continue
             local = clamp(build.sub(position, start), size - 1)
-            read = x.read((*at[: self.axis], local, *at[self.axis + 1 :]))
+            here: Expr | None = None
+            if may_be_empty(x.type):
+                here = build.apply(Primitive.LE, build.lift(start), position)
+                here = both(here, build.apply(Primitive.LT, position, build.lift(start + size)))
+            read = x.read((*at[: self.axis], local, *at[self.axis + 1 :]), here)
             pieces.append((start, build.cast(read, result.dtype.compute)))
-            start += size
+            start = start + size
         if not pieces:
             return Const(0.0 if result.dtype.is_float else 0, result.dtype.compute)
         value = pieces[0][1]
         for start, later in pieces[1:]:
-            value = build.select(build.apply(Primitive.LT, position, build.index(start)), value, later)
+            value = build.select(build.apply(Primitive.LT, position, build.lift(start)), value, later)
         return value
 
     @classmethod
@@ -365,11 +368,23 @@ class Concat(Elementwise):
         return found + [Sample((Type(d, (3, 5)), Type(d, (3, 2))), {"axis": 1}) for d in DType]
 
 
-def clamp(position: Expr, last: int) -> Expr:
+def clamp(position: Expr, last: Dim) -> Expr:
     """An index moved into 0..last, written only as far as its bounds do not show it already."""
     least, most = build.bounds(position)
     if least is None or least < 0:
         position = build.apply(Primitive.MAX, position, build.index(0))
-    if most is None or most > last:
-        position = build.apply(Primitive.MIN, position, build.index(last))
+    if exceeds(position, most, last):
+        position = build.apply(Primitive.MIN, position, build.lift(last))
     return position
+
+
+def exceeds(position: Expr, most: int | None, last: Dim) -> bool:
+    """Whether an index of at most `most` may be beyond `last`."""
+    if isinstance(last, int):
+        return most is None or most > last
+    return position.lanes > 1 or not is_below(position, build.lift(last + 1))
+
+
+def may_be_empty(x: Type) -> bool:
+    """Whether a value whose sizes are open may have no elements."""
+    return not isinstance(x.size, int) and bounds(x.size)[0] <= 0

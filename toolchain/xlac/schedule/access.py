@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
+from xlac.ir.dims import Dim, Shape, Sym, at_opt, most, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.schedule.elements import Elements
+from xlac.schedule.group import open_sizes
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
@@ -37,11 +38,14 @@ from xlac_sdk.primitives import TRANSCENDENTAL, Primitive
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One load or store: its element stride along each axis; `opaque` are axes that move it in no fixed stride."""
+    """One load or store: its element stride along each axis; `opaque` are axes that move it in no fixed stride.
+
+    Strides over the kernel's sizes are expressions, equal ones written alike.
+    """
 
     buffer: Buffer
-    strides: tuple[int, ...]
-    offset: int
+    strides: tuple[int | Expr, ...]
+    offset: int | Expr
     opaque: frozenset[int]
 
 
@@ -63,8 +67,13 @@ class Survey:
 class Run:
     """Neighbouring axes that one loop covers. Compared by identity."""
 
-    extent: int
+    extent: Dim
     axes: tuple[int, ...]
+
+    @property
+    def usual(self) -> int:
+        """The extent to optimise for."""
+        return at_opt(self.extent)
 
 
 WEIGHTS = {Primitive.DIV: 4, Primitive.REM: 8, Primitive.SQRT: 6, Primitive.POW: 40} | dict.fromkeys(
@@ -72,22 +81,25 @@ WEIGHTS = {Primitive.DIV: 4, Primitive.REM: 8, Primitive.SQRT: 6, Primitive.POW:
 )
 
 
-def axes_of(shape: Sequence[int]) -> Index:
+def axes_of(shape: Sequence[Dim]) -> Index:
     """One symbolic counter an axis; an extent of 1 is the constant 0."""
-    return tuple(
-        Var(f"axis{a}", build.INDEX, low=0, high=n - 1, multiple=1) if n != 1 else build.index(0)
-        for a, n in enumerate(shape)
-    )
+    return tuple(_counter(a, n) if n != 1 else build.index(0) for a, n in enumerate(shape))
+
+
+def _counter(axis: int, extent: Dim) -> Var:
+    below = build.lift(extent) if isinstance(extent, Sym) else None
+    return Var(f"axis{axis}", build.INDEX, low=0, high=most(extent) - 1, below=below)
 
 
 class Surveyor:
     """Reads elements dry, then says how they were reached. `elements` may be bound before use."""
 
-    def __init__(self, group: Elements, shape: Sequence[int]) -> None:
+    def __init__(self, group: Elements, shape: Shape) -> None:
         self.elements = Elements(Builder(), group.group, group.target)
         self.shape = tuple(shape)
         self.index = axes_of(shape)
         self._axis = {v: a for a, v in enumerate(self.index) if isinstance(v, Var)}
+        self._sizes = {build.lift(size) for size in open_sizes(group.group)}
 
     def read(self, node: Node, index: Index | None = None) -> None:
         self.elements.at(node, self.index if index is None else index)
@@ -114,7 +126,7 @@ class Surveyor:
                 case Load(buffer=buffer, index=index):
                     dtypes.add(buffer.dtype)
                     accesses.append(address(buffer, index))
-                    return accesses[-1].opaque | {a for a, s in enumerate(accesses[-1].strides) if s}
+                    return accesses[-1].opaque | {a for a, s in enumerate(accesses[-1].strides) if s != 0}
                 case Apply(primitive=primitive, operands=operands):
                     flops += WEIGHTS.get(primitive, 1)
                     dtypes.add(expr.dtype)
@@ -125,15 +137,18 @@ class Surveyor:
                     return frozenset().union(*map(scan, values))
 
         def address(buffer: Buffer, index: Expr) -> Access:
-            strides, constant, unknown = [0] * len(self.shape), 0, frozenset[int]()
+            strides, constant, unknown = [build.Terms() for _ in self.shape], build.Terms(), frozenset[int]()
             for term, factor in build.terms(index).items():
-                if term == build.ONE:
-                    constant = factor
-                elif term in self._axis:
-                    strides[self._axis[term]] += factor
+                parts = build.factors(term)
+                moving = [part for part in parts if part not in self._sizes]
+                if not moving:
+                    constant[term] = factor
+                elif len(moving) == 1 and moving[0] in self._axis:
+                    parts.remove(moving[0])
+                    strides[self._axis[moving[0]]][build.joined(parts)] = factor
                 else:
                     unknown |= inner(term)
-            return Access(buffer, tuple(strides), constant, unknown)
+            return Access(buffer, tuple(map(_stride, strides)), _stride(constant), unknown)
 
         def inner(term: Expr) -> frozenset[int]:
             """The axes inside an opaque part of an address, which is not a value of its own."""
@@ -157,7 +172,13 @@ class Surveyor:
         return Survey(tuple(accesses), frozenset(opaque), statements, flops, frozenset(dtypes))
 
 
-def runs(shape: Sequence[int], survey: Survey, apart: Iterable[int] = ()) -> list[Run]:
+def _stride(parts: build.Terms) -> int | Expr:
+    """A sum of sizes, its terms in one order; a number where there is none."""
+    known = build.total({term: parts[term] for term in sorted(parts, key=str)})
+    return int(known.value) if isinstance(known, Const) else known
+
+
+def runs(shape: Shape, survey: Survey, apart: Iterable[int] = ()) -> list[Run]:
     """Axes of more than one element, neighbours merged where every access crosses them as one.
 
     `apart` are axes that are not merged with the axis before them.
@@ -175,19 +196,25 @@ def runs(shape: Sequence[int], survey: Survey, apart: Iterable[int] = ()) -> lis
     return found
 
 
-def _as_one(before: int, axis: int, extent: int, survey: Survey) -> bool:
+def _as_one(before: int, axis: int, extent: Dim, survey: Survey) -> bool:
     if before in survey.opaque or axis in survey.opaque or not extent:
         return False
     return all(
-        a.strides[before] == a.strides[axis] * extent and not a.opaque & {before, axis} for a in survey.accesses
+        _times(a.strides[axis], extent) == a.strides[before] and not a.opaque & {before, axis} for a in survey.accesses
     )
 
 
-def contiguous(run: Run, survey: Survey, shape: Sequence[int]) -> int:
+def _times(stride: int | Expr, extent: Dim) -> int | Expr:
+    if isinstance(stride, int) and isinstance(extent, int):
+        return stride * extent
+    return _stride(build.terms(build.mul(stride, extent)))
+
+
+def contiguous(run: Run, survey: Survey, shape: Shape) -> int:
     """How many elements are reached by accesses that move by one element along the run's last axis."""
     axis = run.axes[-1]
     found = [a for a in survey.accesses if a.strides[axis] == 1 and axis not in a.opaque]
-    return sum(prod(n for b, n in enumerate(shape) if a.strides[b] or b in a.opaque) for a in found)
+    return sum(at_opt(volume(tuple(n for b, n in enumerate(shape) if a.strides[b] != 0 or b in a.opaque))) for a in found)
 
 
 def strided(run: Run, survey: Survey) -> int:
@@ -196,7 +223,7 @@ def strided(run: Run, survey: Survey) -> int:
     return sum(a.strides[axis] not in (0, 1) or axis in a.opaque for a in survey.accesses)
 
 
-def expand(counters: Mapping[Run, Expr], shape: Sequence[int]) -> Index:
+def expand(counters: Mapping[Run, Expr], shape: Shape) -> Index:
     """The index, one entry an axis, for counters of runs; axes of one element are 0."""
     entries: list[Expr] = [build.index(0)] * len(shape)
     for run, counter in counters.items():

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import NamedTuple
 
-from xlac.ir.dims import static
+from xlac.ir.dims import Dim, at_opt, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import view
@@ -21,7 +20,7 @@ class Run(NamedTuple):
 
     loop: Axis
     axes: tuple[int, ...]
-    step: int = 1
+    step: Dim = 1
 
 
 def runs(axes: Sequence[Axis], first: int = 0) -> list[Run]:
@@ -43,12 +42,12 @@ def arranged(
     left: Source, right: Source,
 ) -> Contraction:  # fmt: skip
     """The contraction whose tiles cover `rows` (up to two of the runs `around`) and `columns`."""
-    shape = static(hero.shape)
+    shape = hero.shape
     chosen = [r for r in around if r in rows]  # in the order of the result
     outer = [r for r in around if r not in rows]
     while len(chosen) < 2:
         chosen.insert(0, Run(Axis(1), ()))
-    inner = merge(sorted(summed, key=lambda a: -abs(a.left)))
+    inner = merge(sorted(summed, key=lambda a: -abs(at_opt(a.left))))
 
     def place(counters: Sequence[Expr], row_counters: Sequence[Expr], column: Expr) -> Index:
         at: list[Expr] = [build.index(0)] * len(shape)
@@ -64,6 +63,6 @@ def arranged(
 
     return Contraction(
         tuple(r.loop for r in outer), (chosen[0].loop, chosen[1].loop), columns.loop,
-        inner or (Axis(prod(a.extent for a in summed)),), left, right,
+        inner or (Axis(volume(tuple(a.extent for a in summed))),), left, right,
         accumulator(left.dtype, hero.type.dtype), place,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xlac.ir.dims import at_opt, divisor
 from xlac.schedule import cost, inner_product, packing, tiles
 from xlac.schedule.contraction import Contraction
 from xlac.schedule.elements import Elements
@@ -20,14 +21,14 @@ def launches(
     group: Group, target: Target, name: str, c: Contraction, after: Epilogue, right: View
 ) -> list[Launching]:
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand came from."""
-    if c.columns.extent == 1 and c.row_count == c.rows[1].extent > 1 and right.compute is None and len(c.inner) == 1:
+    if c.columns.extent == 1 and c.row_count == c.rows[1].extent != 1 and right.compute is None and len(c.inner) == 1:
         c = c.swapped()
     if right.compute is None and inner_product.pays(c, target):
         elements = Elements(Builder(), group, target)
         inner_product.InnerProduct(elements, after, c, target).write()
         return [elements.launch(name, cost.work(group))]
-    rows = (c.rows[0].extent, c.rows[1].extent)
-    tile = tiles.choose(target, c.accumulate, rows, c.columns.extent)
+    rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
+    tile = tiles.choose(target, c.accumulate, rows, max(1, c.columns.usual))
     panels, before = _right(group, target, name, c, tile, right)
     if panels.packed:
         c, panels = panels.merged(c)
@@ -41,16 +42,16 @@ def _right(
 ) -> tuple[Panels, list[Launching]]:
     """The right operand as the micro-kernel will read it, and what has to run before."""
     computed = view.compute is not None
-    whole = c.columns.extent % tile.lanes == 0 or target.masked or tile.lanes == 1
+    whole = divisor(c.columns.extent) % tile.lanes == 0 or target.masked or tile.lanes == 1
     readable = c.columns.right == 1 and whole and not computed
-    reuse = -(-c.rows[0].extent // tile.rows[0]) * -(-c.rows[1].extent // tile.rows[1])
+    reuse = -(-c.rows[0].usual // tile.rows[0]) * -(-c.rows[1].usual // tile.rows[1])
     quantised = c.right.dtype is DType.I8 and c.accumulate.is_float  # stays so: small is what it is for
     dtype = c.accumulate if reuse > 2 and not quantised else c.right.dtype
     if c.right.constant:
         if readable and (target.size or packing.is_packed_already(c, tile)):
             return packing.direct(c), []
         return packing.constant(c, tile, dtype, view.compute, view.key), []
-    near = c.depth * c.columns.extent * c.right.dtype.nbytes <= target.l1_bytes // 2
+    near = at_opt(c.depth * c.columns.extent) * c.right.dtype.nbytes <= target.l1_bytes // 2
     if readable and (target.size or reuse <= 2 or near):
         return packing.direct(c), []
     launching, panels = packing.running(group, target, f"{name}_pack", c, tile, dtype)

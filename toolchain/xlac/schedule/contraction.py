@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
+from xlac.ir.dims import Dim, at_opt, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.schedule.elements import Elements
@@ -31,9 +31,14 @@ Place = Callable[[Sequence[Expr], Sequence[Expr], Expr], Index]
 class Axis:
     """A loop: its extent, and how far one step moves in each operand, in elements."""
 
-    extent: int
-    left: int = 0
-    right: int = 0
+    extent: Dim
+    left: Dim = 0
+    right: Dim = 0
+
+    @property
+    def usual(self) -> int:
+        """The extent to optimise for."""
+        return at_opt(self.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Source:
 
     value: Value
     dtype: DType
-    offset: int = 0
+    offset: Dim = 0
 
     @property
     def constant(self) -> bool:
@@ -64,16 +69,17 @@ class Contraction:
     place: Place
 
     @property
-    def depth(self) -> int:
-        return prod(a.extent for a in self.inner)
+    def depth(self) -> Dim:
+        return volume(tuple(a.extent for a in self.inner))
 
     @property
-    def row_count(self) -> int:
+    def row_count(self) -> Dim:
         return self.rows[0].extent * self.rows[1].extent
 
     @property
     def flops(self) -> int:
-        return 2 * self.depth * self.row_count * self.columns.extent * prod(a.extent for a in self.outer)
+        """Operations, at the sizes to optimise for."""
+        return 2 * at_opt(self.depth * self.row_count * self.columns.extent * volume(tuple(a.extent for a in self.outer)))
 
     def swapped(self) -> Contraction:
         """With the operands' roles exchanged: the last row axis becomes the columns. Needs one column."""
@@ -136,15 +142,15 @@ def zero(dtype: DType, lanes: int) -> Const:
     return Const(0.0 if dtype.is_float else 0, dtype, lanes)
 
 
-def offset(axes: Sequence[Axis], counters: Sequence[Expr], side: str, start: int = 0) -> Expr:
+def offset(axes: Sequence[Axis], counters: Sequence[Expr], side: str, start: Dim = 0) -> Expr:
     """Where counters along axes lead in the "left" or "right" operand."""
-    where: Expr = build.index(start)
+    where: Expr = build.lift(start)
     for axis, counter in zip(axes, counters, strict=True):
         where = build.add(where, build.mul(counter, getattr(axis, side)))
     return where
 
 
-def unravel(builder: Builder, counter: Expr, extents: Sequence[int]) -> list[Expr]:
+def unravel(builder: Builder, counter: Expr, extents: Sequence[Dim]) -> list[Expr]:
     """The counters of nested loops that were fused into one."""
     found: list[Expr] = []
     for extent in reversed(extents[1:]):

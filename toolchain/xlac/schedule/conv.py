@@ -7,12 +7,12 @@ x may lie in any layout; only where the window leaves it, or where it is spread,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
-from xlac.ir.dims import static
+from xlac.ir.dims import Dim, at_opt, static
 from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
 from xlac.ops import leaf, view
+from xlac.ops.checks import extent
 from xlac.ops.contraction import Conv
 from xlac.schedule import contract, depthwise, epilogue, operands
 from xlac.schedule.arrange import Run, arranged, runs
@@ -29,7 +29,7 @@ class Edge:
     """Where windows leave x along an axis: the first begins `low` before it, and it has `extent` places."""
 
     low: int
-    extent: int
+    extent: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +37,22 @@ class Geometry:
     """A convolution's sizes and strides by letter."""
 
     op: Conv
-    x: dict[str, int]  # element strides of x, padded where needed
-    kernel: dict[str, int]
+    x: dict[str, Dim]  # element strides of x, padded where needed
+    kernel: dict[str, Dim]
     taps: dict[str, int]  # extents of the kernel
-    result: dict[str, int]  # extents of the result
-    offset: int  # of the window's first place in x
+    result: dict[str, Dim]  # extents of the result
+    offset: Dim  # of the window's first place in x
     edges: dict[str, Edge]  # of the spatial axes along which windows leave x, when x is read as it lies
 
     @property
     def groups(self) -> int:
         return self.op.feature_groups * self.op.batch_groups
 
-    def moves(self, letter: str) -> int:
+    def moves(self, letter: str) -> Dim:
         """How far a step of the result moves in x along a spatial axis."""
         return self.x[letter] * self.op.strides[self.op.spatial.index(letter)]
 
-    def reaches(self, letter: str) -> int:
+    def reaches(self, letter: str) -> Dim:
         """How far a step of the kernel moves in x along a spatial axis."""
         return self.x[letter] * self.op.rhs_dilation[self.op.spatial.index(letter)]
 
@@ -89,6 +89,8 @@ def _depthwise(group: Group) -> bool:
     channels = group.hero.shape[op.layout[2].index("C")]
     dense = op.layout[2][-1] == "C" and (op.layout[0][-1] == "C" if x is None else x.strides[op.layout[0].index("C")] == 1)
     whole = all(step == 1 for step in op.lhs_dilation)
+    if not all(isinstance(n, int) for n, letter in zip(group.hero.shape, op.layout[2], strict=True) if letter != "N"):
+        return False  # its rows are cut while compiling
     return op.feature_groups == channels and op.feature_groups > 1 and taps["I"] == 1 and dense and whole
 
 
@@ -98,7 +100,7 @@ def _geometry(hero: Node, x: View, edges: dict[str, Edge], kernel: View) -> Geom
     return Geometry(
         op, dict(zip(op.layout[0], x.strides, strict=True)), dict(zip(op.layout[1], kernel.strides, strict=True)),
         dict(zip(op.layout[1], static(hero.inputs[1].shape), strict=True)),
-        dict(zip(op.layout[2], static(hero.shape), strict=True)), x.offset, edges,
+        dict(zip(op.layout[2], hero.shape, strict=True)), x.offset, edges,
     )  # fmt: skip
 
 
@@ -133,17 +135,20 @@ def _input(group: Group, target: Target, name: str, padded: bool) -> tuple[View,
     hero, (x, _) = group.hero, group.hero.inputs
     op = hero.op
     assert isinstance(op, Conv)
-    letters, shape = op.layout[0], static(x.shape)
+    letters, shape = op.layout[0], x.shape
     taps = dict(zip(op.layout[1], static(hero.inputs[1].shape), strict=True))
-    result = dict(zip(op.layout[2], static(hero.shape), strict=True))
+    result = dict(zip(op.layout[2], hero.shape, strict=True))
     low, high, gaps = [0] * len(shape), [0] * len(shape), [0] * len(shape)
     edges: dict[str, Edge] = {}
     for axis, letter in enumerate(op.spatial):
         at = letters.index(letter)
         low[at], gaps[at] = op.low[axis], op.lhs_dilation[axis] - 1
-        spread = shape[at] + max(0, shape[at] - 1) * gaps[at]
-        seen = (result[letter] - 1) * op.strides[axis] + (taps[letter] - 1) * op.rhs_dilation[axis] + 1
-        high[at] = min(op.high[axis], seen - low[at] - spread) if seen > 0 else op.high[axis]
+        high[at] = op.high[axis]
+        size, places = shape[at], result[letter]
+        if isinstance(size, int) and isinstance(places, int):  # no more than windows see
+            spread = size + max(0, size - 1) * gaps[at]
+            seen = (places - 1) * op.strides[axis] + (taps[letter] - 1) * op.rhs_dilation[axis] + 1
+            high[at] = min(op.high[axis], seen - low[at] - spread) if seen > 0 else op.high[axis]
         if low[at] > 0 or high[at] > 0:
             edges[letter] = Edge(low[at], shape[at])
     found = operands.resolve(x, group)
@@ -152,29 +157,36 @@ def _input(group: Group, target: Target, name: str, padded: bool) -> tuple[View,
         if found is None:
             found, made = operands.materialize(x, group, target, f"{name}_x")
             launches += made
-    elif edges or any(gaps) or not prod(shape):
+    elif edges or any(gaps) or x.type.size == 0:
         found = None
     if found is not None:
-        start = sum(-n * s for n, s in zip(low, found.strides, strict=True))
-        return View(found.value, found.strides, found.offset + start), edges, launches
+        start = found.offset
+        for n, stride in zip(low, found.strides, strict=True):
+            start = start - stride * n
+        return View(found.value, found.strides, start), edges, launches
     found, made = _padded(group, low, high, gaps, target, f"{name}_pad")
     return found, {}, [*launches, *made]
 
 
 def _padded(
-    group: Group, low: list[int], high: list[int], gaps: list[int], target: Target, name: str
+    group: Group, before: list[int], after: list[int], spread: list[int], target: Target, name: str
 ) -> tuple[View, tuple[Launching, ...]]:
     """A copy of x with its padding, its axes in the order in which x lies so that rows are copied as rows."""
     x = group.hero.inputs[0]
     perm = _memory_order(operands.resolve(x, group), len(x.shape))
-    low, high, gaps, shape = ([n[axis] for axis in perm] for n in (low, high, gaps, list(static(x.shape))))
-    steps = row_major(tuple(a + n + max(0, n - 1) * g + b for a, b, g, n in zip(low, high, gaps, shape, strict=True)))
+    shape = [x.shape[axis] for axis in perm]
+    low: list[Dim] = [before[axis] for axis in perm]
+    high: list[Dim] = [after[axis] for axis in perm]
+    gaps = [spread[axis] for axis in perm]
+    steps = row_major(tuple(n + extent(n - 1) * g + (a + b) for a, b, g, n in zip(low, high, gaps, shape, strict=True)))
     while len(shape) > 1 and not (low[-1] or high[-1] or gaps[-1] or gaps[-2]):  # what is not padded joins its row
+        if not isinstance(shape[-1], int) and (low[-2] or high[-2]):
+            break  # its padding would not be a number
         size = shape.pop()
-        shape[-1] *= size
+        shape[-1] = shape[-1] * size
         for n in (low, high):
             n.pop()
-            n[-1] *= size
+            n[-1] = n[-1] * size
         gaps.pop()
     turned = Node.of(view.Transpose(perm), x)
     row = Node.of(view.Reshape(tuple(shape)), turned)
@@ -187,4 +199,4 @@ def _padded(
 
 def _memory_order(found: View | None, rank: int) -> tuple[int, ...]:
     """The axes of a view from the one with the longest stride to the one with the shortest."""
-    return tuple(sorted(range(rank), key=lambda axis: -found.strides[axis] if found else axis))
+    return tuple(sorted(range(rank), key=lambda axis: -at_opt(found.strides[axis]) if found else axis))

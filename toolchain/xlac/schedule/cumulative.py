@@ -6,9 +6,7 @@ threads. A kernel runs forwards or backwards over each line with the total so fa
 
 from __future__ import annotations
 
-from math import prod
-
-from xlac.ir.dims import static
+from xlac.ir.dims import at_opt, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ops import numeric
 from xlac.ops.control import Pick
@@ -20,9 +18,9 @@ from xlac.schedule.access import Run
 from xlac.schedule.accumulate import fixed
 from xlac.schedule.elements import Elements
 from xlac.schedule.group import Group, Scheduled, Scratch, Value
-from xlac.schedule.nest import lanes_for, outer, strips
+from xlac.schedule.nest import lanes_for, outer, pieces_of, strips
 from xlac_sdk import build
-from xlac_sdk.build import INDEX, Builder
+from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Access, Const, Expr
 from xlac_sdk.primitives import Primitive
@@ -46,21 +44,21 @@ def _lines(elements: Elements) -> None:
     op = hero.op
     assert isinstance(op, Cumulative)
     (x,) = hero.inputs
-    shape, axis = static(hero.shape), op.axis
-    count, across = shape[axis], prod(shape[axis + 1 :])
+    shape, axis = hero.shape, op.axis
+    count, across = shape[axis], volume(shape[axis + 1 :])
     lanes = lanes_for(target, [hero.type.dtype], across)
-    block = lanes * (4 if across >= 4 * lanes else 1)
-    pieces = Run(-(-across // block), ())
+    block = lanes * (4 if at_opt(across) >= 4 * lanes else 1)
+    pieces = pieces_of(across, block)
     loops = [Run(n, (a,)) for a, n in enumerate(shape[:axis])] + [pieces]
 
-    with outer(builder, target, loops, count * block) as counters:
+    with outer(builder, target, loops, at_opt(count) * block) as counters:
         before = tuple(counters[run] for run in loops[:-1])
         start = build.mul(counters[pieces], block)
-        if across % block == 0:
+        if divisor(across) % block == 0:
             for k in range(block // lanes):
                 _line(elements, op, x, before, build.ramp(build.add(start, k * lanes), 1, lanes), None)
             return
-        stop = builder.let("stop", build.apply(P.MIN, build.add(start, block), build.index(across)))
+        stop = builder.let("stop", build.apply(P.MIN, build.add(start, block), build.lift(across)))
 
         def strip(bases: object, wide: int, mask: Expr | None) -> None:
             assert isinstance(bases, list)
@@ -75,7 +73,7 @@ def _line(
 ) -> None:
     """The running combination of as many lines as `inner`, the linear index of the axes after, has lanes."""
     builder, hero = elements.builder, elements.group.hero
-    shape, dtype = static(hero.shape), hero.type.dtype
+    shape, dtype = hero.shape, hero.type.dtype
     first = Const(numeric.identity(op.combine, dtype), dtype.compute, inner.lanes)
     after: list[Expr] = []
     for extent in reversed(shape[op.axis + 1 :]):
@@ -84,7 +82,7 @@ def _line(
     total = builder.variable("total", first)
     count = shape[op.axis]
     with elements.masked(mask), builder.loop("k", 0, count) as k:
-        place = build.sub(build.index(count - 1), k) if op.reverse else k
+        place = build.sub(build.lift(count - 1), k) if op.reverse else k
         at = (*before, place, *reversed(after))
         value = elements.at(x, at)
         new = fixed(elements, build.apply(numeric.COMBINE[op.combine], total, value))
@@ -98,10 +96,10 @@ def _compact(elements: Elements) -> None:
     group, builder = elements.group, elements.builder
     hero = group.hero
     (mask,) = hero.inputs
-    shape = static(mask.shape)
-    size = prod(shape)
+    shape = mask.shape
+    size = volume(shape)
     picks: dict[int, Value] = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
-    (bound,) = static(hero.results[0].shape)
+    (bound,) = hero.results[0].shape
     positions = elements.parameter(picks.get(0) or Scratch(DType.I64, bound), Access.WRITE)
     found = builder.variable("found", build.index(0))
     with builder.loop("i", 0, size) as i:
@@ -113,13 +111,13 @@ def _compact(elements: Elements) -> None:
         value = elements.at(mask, tuple(reversed(inside)))
         here = fixed(elements, found)
         with builder.when(value):
-            with builder.when(build.apply(P.LT, here, build.index(bound))):
+            with builder.when(build.apply(P.LT, here, build.lift(bound))):
                 builder.store(positions, here, i)
             builder.assign(found, build.add(here, 1))
     count = fixed(elements, found)
-    if bound:
-        first = builder.let("first", build.apply(P.MIN, count, build.index(bound)))
+    if bound != 0:
+        first = builder.let("first", build.apply(P.MIN, count, build.lift(bound)))
         with builder.loop("i", first, bound) as i:
-            builder.store(positions, i, Const(size, INDEX))
+            builder.store(positions, i, build.lift(size))
     if 1 in picks:
         builder.store(elements.parameter(picks[1]), 0, count)

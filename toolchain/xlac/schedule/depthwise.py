@@ -11,6 +11,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
+from xlac.ir.dims import Dim, at_opt, static, volume
 from xlac.schedule import cost, packing, tiles
 from xlac.schedule.contraction import (
     Axis,
@@ -48,8 +49,8 @@ def launches(
     elements = Elements(Builder(), group, target)
     writer = _Depthwise(elements, after, g, left, target)
     taps = tuple(Axis(g.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
-    channels = Axis(g.result["C"], 0, g.kernel["O"])
-    whole = -(-channels.extent // writer.lanes)
+    channels = Axis(writer.channels, 0, g.kernel["O"])
+    whole = -(-writer.channels // writer.lanes)
     c = Contraction((), (Axis(1), Axis(1)), channels, taps, left, right, writer.accumulate, lambda o, r, n: ())
     tile = Tile((1, 1), whole, writer.lanes)
     before: list[Launching] = []
@@ -69,26 +70,29 @@ class _Depthwise:
         self.target = target
         hero = after.hero
         self.accumulate = accumulator(left.dtype, hero.type.dtype)
-        self.lanes = tiles.lanes_for(target, self.accumulate, g.result["C"])
+        (self.channels,) = static((g.result["C"],))
+        self.lanes = tiles.lanes_for(target, self.accumulate, self.channels)
         self.across = g.op.spatial[-1] if g.op.spatial else ""
-        self.ragged = g.result["C"] % self.lanes
+        self.ragged = self.channels % self.lanes
 
     def write(self, panels: Panels, width: int) -> None:
         g, builder = self.g, self.builder
         letters = [s for s in g.op.layout[2] if s not in ("C", self.across)]
-        vectors = -(-g.result["C"] // self.lanes)
+        vectors = -(-self.channels // self.lanes)
         taps = prod(g.taps[s] for s in g.op.spatial)
         wide = 2 if vectors > 1 and self.target.vector_registers >= 32 else 1
         reach = g.taps.get(self.across, 1)
         room = self.target.vector_registers - wide * (min(reach, 3) + 1)
-        pixels = tiles.even(g.result.get(self.across, 1), max(1, min(8, room // (2 * wide))))
+        (row,) = static((g.result.get(self.across, 1),))
+        pixels = tiles.even(row, max(1, min(8, room // (2 * wide))))
         panels_split = Split(vectors, wide)
         extents = [*(g.result[s] for s in letters), panels_split.count]
-        items = prod(extents)
-        flops = 2 * taps * prod(g.result.values())
+        turns = volume(tuple(extents))
+        items = at_opt(turns)
+        flops = 2 * taps * at_opt(volume(tuple(g.result.values())))
         kind = LoopKind.PARALLEL if items > 1 and flops >= PARALLEL_FLOPS else LoopKind.SERIAL
         grain = min(max(1, PARALLEL_FLOPS // 4 * items // max(1, flops)), max(1, items // CHUNKS))
-        with builder.loop("t", 0, items, kind=kind, grain=grain) as t:
+        with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:
             *around, panel = unravel(builder, t, extents)
             at = dict(zip(letters, around, strict=True))
             special, final = bool(panels_split.rest or self.ragged), panels_split.count - 1
@@ -109,7 +113,7 @@ class _Depthwise:
         """A row of pixels, for one panel of channels."""
         builder, g = self.builder, self.g
         step = 2 if vectors == 2 or self.target.vector_registers >= 32 else 1
-        channel = builder.let("n", build.mul(panel, (2 if step == 2 and -(-g.result["C"] // self.lanes) > 1 else 1) * self.lanes))
+        channel = builder.let("n", build.mul(panel, (2 if step == 2 and -(-self.channels // self.lanes) > 1 else 1) * self.lanes))
         start: Expr = build.add(channel, self.left.offset)
         for letter, counter in at.items():
             start = build.add(start, build.mul(counter, g.x["N"] if letter == "N" else g.moves(letter)))
@@ -153,7 +157,8 @@ class _Depthwise:
         if edge is None:
             return True
         axis = self.g.op.spatial.index(self.across)
-        return 0 <= pixel * self.g.op.strides[axis] + tap * self.g.op.rhs_dilation[axis] - edge.low < edge.extent
+        (size,) = static((edge.extent,))
+        return 0 <= pixel * self.g.op.strides[axis] + tap * self.g.op.rhs_dilation[axis] - edge.low < size
 
     def _taps(self, letter: str, at: Expr) -> tuple[Expr, Expr]:
         """The first tap of a window that is inside x along an axis, and the one after the last."""
@@ -191,14 +196,14 @@ class _Depthwise:
                 return
             for j, n in enumerate(lanes):
                 on = mask if j == len(lanes) - 1 else None
-                seen: dict[int, Expr] = {}
+                seen: dict[Dim, Expr] = {}
                 for tap in range(last):
                     weight_at = build.add(weight, tap * steps.get(self.across, 0) + j * self.lanes)
                     value = builder.let("w", read(self.elements, panels.source, weight_at, n, self.accumulate))
                     for i in range(count):
                         if isinstance(pixel, Const) and not self._column(int(pixel.value) + i, tap):
                             continue
-                        offset = i * moves + tap * reaches
+                        offset = moves * i + reaches * tap
                         if offset not in seen:
                             pixel_at = build.add(where, offset + j * self.lanes)
                             seen[offset] = builder.let("x", read(self.elements, self.left, pixel_at, n, self.accumulate, on))

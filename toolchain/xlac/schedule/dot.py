@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
-
-from xlac.ir.dims import static
+from xlac.ir.dims import Dim, at_opt, volume
 from xlac.ir.graph import Node
 from xlac.ops.contraction import Dot
 from xlac.schedule import contract, epilogue, operands
@@ -50,7 +48,8 @@ def _widened(hero: Node, target: Target) -> bool:
     (left, right), op = hero.inputs, hero.op
     assert isinstance(op, Dot)
     rows, columns = op.free(left.type.rank, right.type.rank)
-    many = prod(static(left.shape)[a] for a in rows) >= 8 and prod(static(right.shape)[a] for a in columns) >= WIDE
+    tall, wide = volume(tuple(left.shape[a] for a in rows)), volume(tuple(right.shape[a] for a in columns))
+    many = at_opt(tall) >= 8 and at_opt(wide) >= WIDE
     return left.type.dtype.is_half and many and not target.size
 
 
@@ -58,16 +57,16 @@ def canonical(hero: Node, after: Epilogue, left: View, right: View) -> Contracti
     """The dot product with its axes sorted into outer, rows, columns and inner, and merged where strides allow."""
     op = hero.op
     assert isinstance(op, Dot)
-    shape = static(hero.shape)
-    sizes = static(hero.inputs[0].shape)
+    shape = hero.shape
+    sizes = hero.inputs[0].shape
     free_left, free_right = op.free(len(left.strides), len(right.strides))
-    pairs = [(left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)]
+    pairs: list[tuple[Dim, Dim]] = [(left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)]
     pairs += [(left.strides[a], 0) for a in free_left] + [(0, right.strides[b]) for b in free_right]
     split = len(shape) - len(free_right)
     axes = [Axis(n, *p) for n, p in zip(shape, pairs, strict=True)]
     around, across = runs(axes[:split]), runs(axes[split:], split)
     columns = across.pop() if across else Run(Axis(1), ())
-    rows = sorted((r for r in around if not r.loop.right), key=lambda r: -r.loop.extent)[:2]
+    rows = sorted((r for r in around if not r.loop.right), key=lambda r: -r.loop.usual)[:2]
     summed = [
         Axis(sizes[a], left.strides[a], right.strides[b]) for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)
     ]

@@ -26,20 +26,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import gcd
 
-from xlac.ir.dims import static
+from xlac.ir.dims import Dim, Shape, Sym, symbols, volume
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Elementwise, Index, Operand
 from xlac.ops import leaf
-from xlac.schedule.group import Group, Launching, Value
+from xlac.schedule.group import Group, Launching, Value, open_sizes
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Access, Buffer, Const, Expr, Kernel, Ramp, Splat, Stmt, Work
+from xlac_sdk.primitives import Primitive
 from xlac_sdk.source import Origin
 from xlac_sdk.target import Target
 
 Read = Callable[[Index], Expr]
-Key = tuple[Node, Index, Expr | None]
+Key = tuple[Node, Index, Expr | None, Expr | None]
 
 DEPTH = 40  # nested `element` calls before the walk starts again from the node it had reached
 
@@ -47,8 +48,8 @@ DEPTH = 40  # nested `element` calls before the walk starts again from the node 
 class _TooDeep(Exception):
     """Unwinds Python's stack; the value that was wanted is computed first, on a stack of its own."""
 
-    def __init__(self, node: Node, index: Index) -> None:
-        self.node, self.index = node, index
+    def __init__(self, node: Node, index: Index, guard: Expr | None) -> None:
+        self.wanted = node, index, guard
 
 
 class Elements:
@@ -57,6 +58,7 @@ class Elements:
     def __init__(self, builder: Builder, group: Group, target: Target) -> None:
         self.builder, self.group, self.target = builder, group, target
         self.mask: Expr | None = None
+        self.guard: Expr | None = None  # where there is anything to read
         self._reads: dict[Node, Read] = {}
         self._parameters: dict[Value, Buffer] = {}
         self._memo: list[tuple[list[Stmt], dict[Key, Expr]]] = []
@@ -73,12 +75,13 @@ class Elements:
         if found is None:
             if isinstance(value, Node):
                 output = value in self.group.outputs
-                size, dtype = _size(value), value.type.dtype
+                size, dtype = value.type.size, value.type.dtype
                 access = access or (Access.WRITE if output else Access.READ)
                 hint = "y" if output else "x"
             else:
                 size, dtype, access, hint = value.size, value.dtype, access or Access.READ, "t"
-            found = Buffer(self.builder.fresh(hint), dtype, size, access=access)
+            room = build.lift(size) if isinstance(size, Sym) else size
+            found = Buffer(self.builder.fresh(hint), dtype, room, access=access)
             self._parameters[value] = found
         return found
 
@@ -88,17 +91,19 @@ class Elements:
         used = sorted(self._parameters, key=lambda v: order.get(v, len(order)))
         parameters = tuple(self._parameters[v] for v in used)
         note = note or self.group.reason
-        kernel = Kernel(name, parameters, self.builder.body(), (), work or Work(), origins(self.group), note)
-        return Launching(kernel, tuple(used))
+        sizes = open_sizes(self.group)
+        taken = tuple(build.size_var(*symbols(size)) for size in sizes)
+        kernel = Kernel(name, parameters, self.builder.body(), taken, work or Work(), origins(self.group), note)
+        return Launching(kernel, tuple(used), sizes)
 
     # ---- where values come from --------------------------------------------------------------
 
-    def bind(self, node: Node, buffer: Buffer, strides: Sequence[int] | None = None, offset: Expr | int = 0) -> None:
+    def bind(self, node: Node, buffer: Buffer, strides: Sequence[Dim] | None = None, offset: build.Number = 0) -> None:
         """From now on the node's elements are read from a buffer: element strides, row-major when not given."""
-        steps = tuple(strides) if strides is not None else row_major(static(node.shape))
+        steps = tuple(strides) if strides is not None else row_major(node.shape)
 
         def read(index: Index) -> Expr:
-            return self.load(buffer, build.add(linear(index, steps, static(node.shape)), offset))
+            return self.load(buffer, build.add(linear(index, steps, node.shape), offset))
 
         self._rebind(node, read)
 
@@ -130,27 +135,29 @@ class Elements:
         """Elements of a node at an index."""
         if self._depth:
             return self._value(node, plain(index))
-        wanted = [(node, plain(index))]
+        before = self.guard
+        wanted = [(node, plain(index), before)]
         while True:
+            wanted_node, at, self.guard = wanted[-1]
             try:
-                value = self._value(*wanted[-1])
+                value = self._value(wanted_node, at)
             except _TooDeep as deep:
-                wanted.append((deep.node, deep.index))
+                wanted.append(deep.wanted)
                 continue
             finally:
-                self._depth = 0
+                self._depth, self.guard = 0, before
             wanted.pop()
             if not wanted:
                 return value
 
     def _value(self, node: Node, index: Index) -> Expr:
-        key = (node, index, self.mask)
+        key = (node, index, self.mask, self.guard)
         known = self._scopes()
         for frame in known:
             if key in frame:
                 return frame[key]
         if self._depth >= DEPTH:
-            raise _TooDeep(node, index)
+            raise _TooDeep(node, index, self.guard)
         self._depth += 1
         value = self._compute(node, index)
         self._depth -= 1
@@ -168,8 +175,19 @@ class Elements:
             self.bind(node, self.parameter(node))
             return self._reads[node](index)
         assert isinstance(node.op, Elementwise), f"{node.op.mnemonic} was not bound by its schedule"
-        operands = (Operand(i.type, lambda at, i=i: self._value(i, plain(at))) for i in node.inputs)  # type: ignore[misc]
+        operands = (Operand(i.type, lambda at, when, i=i: self._when(i, plain(at), when)) for i in node.inputs)  # type: ignore[misc]
         return node.op.element(index, node.type, *operands)
+
+    def _when(self, node: Node, index: Index, when: Expr | None) -> Expr:
+        """Elements of a node that are there where a condition says so."""
+        if when is None:
+            return self._value(node, index)
+        before = self.guard
+        self.guard = when if before is None else build.apply(Primitive.AND, before, when)
+        try:
+            return self._value(node, index)
+        finally:
+            self.guard = before
 
     def _scopes(self) -> list[dict[Key, Expr]]:
         """The remembered values that are in scope, innermost block first."""
@@ -185,7 +203,12 @@ class Elements:
 
     def load(self, buffer: Buffer, where: Expr) -> Expr:
         """Reads a buffer under the mask in scope, in the compute dtype."""
+        if self.guard is not None:
+            where = build.splat(where, max(where.lanes, self.guard.lanes))
         mask = self.mask if self.mask is not None and where.lanes == self.mask.lanes > 1 else None
+        if self.guard is not None:
+            there = build.splat(self.guard, where.lanes)
+            mask = there if mask is None else build.apply(Primitive.AND, mask, there)
         value = build.load(buffer, where, mask=mask, align=alignment(buffer, where))
         return build.cast(value, buffer.dtype.compute)
 
@@ -196,8 +219,7 @@ class Elements:
     ) -> None:  # fmt: skip
         """Writes elements of an output to its parameter (row-major), rounding halves."""
         value = self.at(node, index) if value is None else value
-        shape = static(node.shape)
-        where = linear(plain(index), row_major(shape), shape)
+        where = linear(plain(index), row_major(node.shape), node.shape)
         self.store_to(self.parameter(node), where, value, streaming=streaming)
 
     def store_to(self, buffer: Buffer, where: Expr, value: Expr, *, streaming: bool = False) -> None:
@@ -215,7 +237,7 @@ class Elements:
             if node in values:
                 continue
             assert isinstance(node.op, Elementwise), f"{node.op.mnemonic} in a reducer"
-            operands = (Operand(i.type, lambda _, i=i: values[i]) for i in node.inputs)  # type: ignore[misc]
+            operands = (Operand(i.type, lambda _, __, i=i: values[i]) for i in node.inputs)  # type: ignore[misc]
             values[node] = self.builder.let("v", node.op.element((), node.type, *operands))
         return tuple(values[node] for node in body.outputs.values())
 
@@ -223,16 +245,12 @@ class Elements:
 # ---- addresses -----------------------------------------------------------------------------------
 
 
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+def row_major(shape: Sequence[Dim]) -> Shape:
     """Element strides of a dense tensor, last axis fastest."""
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
+    return tuple(volume(tuple(shape[axis + 1 :])) for axis in range(len(shape)))
 
 
-def linear(index: Index, strides: Sequence[int], shape: Sequence[int] | None = None) -> Expr:
+def linear(index: Index, strides: Sequence[Dim], shape: Sequence[Dim] | None = None) -> Expr:
     """The place of an index in a flat buffer. An axis of extent 1 does not count, whatever its entry."""
     where: Expr = build.index(0)
     for axis, (entry, step) in enumerate(zip(index, strides, strict=True)):
@@ -262,13 +280,6 @@ def widest(group: Group) -> DType:
     """The compute dtype with the fewest lanes a register among the group's values."""
     types = [t.dtype.compute for n in (*group.nodes, *group.inputs) for t in n.results]
     return max(types, key=lambda d: d.nbytes, default=DType.F32)
-
-
-def _size(node: Node) -> int:
-    count = 1
-    for extent in static(node.shape):
-        count *= extent
-    return count
 
 
 def plain(index: Index) -> Index:

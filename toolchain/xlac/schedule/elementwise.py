@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 
-from xlac.ir.dims import static
+from xlac.ir.dims import Dim, Shape, at_opt, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import view
@@ -27,6 +26,8 @@ from xlac.schedule.nest import (
     joins,
     lanes_for,
     outer,
+    piece,
+    pieces_of,
     strips,
     unroll_for,
 )
@@ -44,13 +45,13 @@ STREAM = 4  # times the last cache that outputs must exceed before they are writ
 class Job:
     """One nest: `value` at every index of its shape goes to `output` at that index plus `shift`."""
 
-    shape: tuple[int, ...]
-    stores: tuple[tuple[Node, Node, tuple[int, ...]], ...]  # value, output, shift an axis
+    shape: Shape
+    stores: tuple[tuple[Node, Node, Shape], ...]  # value, output, shift an axis
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """One launch for a group of one shape; a large group of several shapes takes one for each."""
-    jobs = [job for job in _jobs(group) if prod(job.shape)]
+    jobs = [job for job in _jobs(group) if volume(job.shape) != 0]
     large = len(jobs) > 1 and cost.work(group).flops + cost.work(group).bytes > SERIAL_WORK
     launches: list[Launching] = []
     in_place: list[tuple[Node, Node]] = []
@@ -71,24 +72,23 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
 
 def _jobs(group: Group) -> list[Job]:
     """Outputs of one shape share a nest; a concatenation has one for each piece."""
-    by_shape: dict[tuple[int, ...], list[tuple[Node, Node, tuple[int, ...]]]] = {}
+    by_shape: dict[Shape, list[tuple[Node, Node, Shape]]] = {}
     pieces: list[Job] = []
     for node in group.outputs:
-        shape = static(node.shape)
-        if isinstance(node.op, view.Concat) and shape[node.op.axis] > 1:
-            start = 0
-            for piece in node.inputs:
-                size = static(piece.shape)
-                shift = tuple(start if a == node.op.axis else 0 for a in range(len(size)))
-                pieces.append(Job(size, ((piece, node, shift),)))
-                start += size[node.op.axis]
+        shape = node.shape
+        if isinstance(node.op, view.Concat) and shape[node.op.axis] not in (0, 1):
+            start: Dim = 0
+            for part in node.inputs:
+                shift = tuple(start if a == node.op.axis else 0 for a in range(len(shape)))
+                pieces.append(Job(part.shape, ((part, node, shift),)))
+                start = start + part.shape[node.op.axis]
         else:
             by_shape.setdefault(shape, []).append((node, node, (0,) * len(shape)))
     return [Job(shape, tuple(stores)) for shape, stores in by_shape.items()] + pieces
 
 
 def _store(
-    elements: Elements, index: Index, stores: Sequence[tuple[Node, Node, tuple[int, ...]]], *, streaming: bool
+    elements: Elements, index: Index, stores: Sequence[tuple[Node, Node, Shape]], *, streaming: bool
 ) -> None:
     """All values before any store, so that an output may take the place of an input."""
     values = [elements.at(value, index) for value, _, _ in stores]
@@ -108,7 +108,7 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
     lanes = lanes_for(target, survey.dtypes, inner.extent)
     copies, join = unroll_for(target, survey.statements, survey.flops), joins(target, survey.flops)
 
-    def strip(counters: dict[Run, Expr], start: Expr | int, length: Expr | int) -> None:
+    def strip(counters: dict[Run, Expr], start: build.Number, length: build.Number) -> None:
         def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
             with elements.masked(mask):
                 for base in bases:
@@ -118,50 +118,46 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
         strips(builder, target, start, length, lanes, copies, body, join)
 
     crossed = [run for run in loops[:-1] if strided(inner, survey) and contiguous(run, survey, job.shape)]
-    if crossed and inner.extent > TILE and crossed[-1].extent > TILE // 4:
+    if crossed and inner.usual > TILE and crossed[-1].usual > TILE // 4:
         _tiles(elements, loops[:-1], inner, crossed[-1], each, strip)
         return
-    rows = prod(run.extent for run in loops[:-1])
+    rows = at_opt(volume(tuple(run.extent for run in loops[:-1])))
     chunk = chunk_of(lanes * copies, each)
-    if rows * inner.extent * each >= SERIAL_WORK and rows < CHUNKS * max(2, target.threads) and inner.extent >= 2 * chunk:
-        pieces = Run(-(-inner.extent // chunk), ())
+    if rows * inner.usual * each >= SERIAL_WORK and rows < CHUNKS * max(2, target.threads) and inner.usual >= 2 * chunk:
+        pieces = pieces_of(inner.extent, chunk)
         with outer(builder, target, [*loops[:-1], pieces], chunk * each) as counters:
             start = build.mul(counters.pop(pieces), chunk)
-            if inner.extent % chunk:
-                left = build.apply(Primitive.MIN, build.index(chunk), build.sub(inner.extent, start))
-                strip(counters, start, bounded(builder, left, chunk))
-            else:
-                strip(counters, start, chunk)
+            strip(counters, start, piece(builder, start, inner.extent, chunk))
         return
-    with outer(builder, target, loops[:-1], inner.extent * each) as counters:
+    with outer(builder, target, loops[:-1], inner.usual * each) as counters:
         strip(counters, 0, inner.extent)
 
 
 def _tiles(
     elements: Elements, rest: Sequence[Run], inner: Run, crossed: Run, each: int,
-    strip: Callable[[dict[Run, Expr], Expr | int, Expr | int], None],
+    strip: Callable[[dict[Run, Expr], build.Number, build.Number], None],
 ) -> None:  # fmt: skip
     """A transposition, in square blocks that stay in the cache: some operands run along one axis, some along the other."""
     builder, target = elements.builder, elements.target
     around = [run for run in rest if run is not crossed]
-    down, across = Run(-(-crossed.extent // TILE), ()), Run(-(-inner.extent // TILE), ())
+    down, across = pieces_of(crossed.extent, TILE), pieces_of(inner.extent, TILE)
     with outer(builder, target, [*around, down, across], TILE * TILE * each) as counters:
         top, left = build.mul(counters.pop(down), TILE), build.mul(counters.pop(across), TILE)
         bottom = _end(builder, top, crossed.extent)
         with builder.loop("t", top, bottom) as row:
             counters[crossed] = row
-            if inner.extent % TILE:
+            if divisor(inner.extent) % TILE:
                 strip(counters, left, build.sub(_end(builder, left, inner.extent), left))
             else:
                 strip(counters, left, TILE)
 
 
-def _end(builder: Builder, start: Expr, extent: int) -> Expr:
+def _end(builder: Builder, start: Expr, extent: Dim) -> Expr:
     """The end of a tile, which may be cut short by the end of the axis."""
     stop = build.add(start, TILE)
-    if extent % TILE == 0:
+    if divisor(extent) % TILE == 0:
         return stop
-    return bounded(builder, build.apply(Primitive.MIN, stop, build.index(extent)), extent)
+    return bounded(builder, build.apply(Primitive.MIN, stop, build.lift(extent)), extent)
 
 
 def _streams(group: Group, target: Target) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 
-from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import view
@@ -54,7 +52,7 @@ class Epilogue:
             if isinstance(moved.op, view.Transpose):
                 at = tuple(at[axis] for axis in moved.op.perm)
             else:
-                at = view.regroup(at, static(moved.inputs[0].shape), static(moved.shape))
+                at = view.regroup(at, moved.inputs[0].shape, moved.shape)
         return at
 
     def _after(self) -> list[Node]:
@@ -111,7 +109,7 @@ def in_place(epilogue: Epilogue, operands: set[Node]) -> tuple[tuple[Node, Node]
     group = epilogue.group
     found = []
     for output in group.outputs:
-        if not prod(static(output.shape)):
+        if output.type.size == 0:
             continue
         for node in group.inputs:
             users = [n for n in group.nodes if node in n.inputs]

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from xlac.ir.dims import Dim, Sym, Symbol, symbols
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Array
+from xlac.ir.op import Array, attributes
+from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Kernel
 
@@ -60,7 +62,7 @@ class Scratch:
     """Memory that a scheduled group needs between its own launches; the planner places it in the arena."""
 
     dtype: DType
-    size: int  # elements
+    size: Dim  # elements
     hint: str = "scratch"
 
 
@@ -83,10 +85,11 @@ Value = Node | Scratch | Packed
 
 @dataclass(frozen=True, slots=True)
 class Launching:
-    """One kernel launch of a scheduled group, before memory is planned: a value for each parameter."""
+    """One kernel launch of a scheduled group, before memory is planned: a value for each parameter and size."""
 
     kernel: Kernel
     arguments: tuple[Value, ...]
+    sizes: tuple[Sym, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +120,26 @@ class Partition:
     graph: Graph
     groups: tuple[Group, ...]
     inner: Mapping[Graph, Partition] = field(default_factory=dict)
+
+
+def open_sizes(group: Group) -> tuple[Sym, ...]:
+    """The symbols in the types and attributes of a group, by name: what its kernels are launched with."""
+    found: set[Symbol] = set()
+    for node in (*group.inputs, *group.nodes):
+        for type in node.results:
+            _note(type.shape, found)
+        if node in group.members:
+            for value in attributes(node.op).values():
+                _note(value, found)
+    return tuple(Sym((((symbol,), 1),)) for symbol in sorted(found))
+
+
+def _note(value: object, found: set[Symbol]) -> None:
+    match value:
+        case Sym():
+            found |= symbols(value)
+        case Type(shape=shape):
+            _note(shape, found)
+        case tuple():
+            for part in value:
+                _note(part, found)

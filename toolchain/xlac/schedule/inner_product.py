@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import prod
 
+from xlac.ir.dims import at_opt, divisor, volume
 from xlac.schedule import tiles
 from xlac.schedule.contraction import Contraction, Source, multiply_add, offset, read, unravel, zero
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.outer_product import PARALLEL_FLOPS
-from xlac.schedule.tiles import Split
+from xlac.schedule.tiles import OpenSplit, Split, split_of
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Expr, LoopKind, Var
@@ -32,10 +32,10 @@ def pays(c: Contraction, target: Target) -> bool:
     if lanes == 1 or target.size or c.right.constant or len(c.inner) != 1 or c.columns.right == 1:
         return False
     (summed,) = c.inner
-    if summed.left != 1 or summed.right != 1 or summed.extent < 2 * lanes:
+    if summed.left != 1 or summed.right != 1 or summed.usual < 2 * lanes:
         return False
-    more = c.row_count * (summed.extent / (8 * lanes) + FOLD)
-    return more < summed.extent * TURN or c.columns.extent == 1
+    more = at_opt(c.row_count) * (summed.usual / (8 * lanes) + FOLD)
+    return more < summed.usual * TURN or c.columns.extent == 1
 
 
 @cache
@@ -60,17 +60,19 @@ class InnerProduct:
     def __init__(self, elements: Elements, after: Epilogue, c: Contraction, target: Target) -> None:
         self.elements, self.builder, self.after, self.c, self.target = elements, elements.builder, after, c, target
         self.lanes = target.lanes(c.accumulate)
-        self.rows, self.columns = choose(target, c.accumulate, c.rows[1].extent, c.columns.extent)
+        down, across = choose(target, c.accumulate, max(1, c.rows[1].usual), max(1, c.columns.usual))
+        self.rows, self.columns = split_of(c.rows[1].extent, down.step), split_of(c.columns.extent, across.step)
 
     def write(self) -> None:
         """One loop over outer axes, rows of the first axis and tiles."""
         c, builder = self.c, self.builder
         extents = [*(a.extent for a in c.outer), c.rows[0].extent, self.rows.count, self.columns.count]
-        items = prod(extents)
+        turns = volume(tuple(extents))
+        items = at_opt(turns)
         each = max(1, c.flops // max(1, items))
         kind = LoopKind.PARALLEL if items > 1 and c.flops >= 2 * PARALLEL_FLOPS else LoopKind.SERIAL
         grain = min(max(1, PARALLEL_FLOPS // each), max(1, items // 2))
-        with builder.loop("t", 0, items, kind=kind, grain=grain) as t:
+        with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:
             *outer, first, down, across = unravel(builder, t, extents)
 
             def row(start: Expr, height: int) -> None:
@@ -81,9 +83,12 @@ class InnerProduct:
 
             self._either(self.rows, down, row)
 
-    def _either(self, split: Split, counter: Expr, emit: Callable[[Expr, int], None]) -> None:
+    def _either(self, split: Split | OpenSplit, counter: Expr, emit: Callable[[Expr, int], None]) -> None:
         """The code of a whole tile or of the last, smaller one, as the counter says."""
         builder, start = self.builder, build.mul(counter, split.step)
+        if isinstance(split, OpenSplit):
+            self._any(split, counter, start, emit)
+            return
         if not split.rest:
             emit(start, split.step)
         elif not split.full:
@@ -94,28 +99,48 @@ class InnerProduct:
             with builder.when(build.apply(Primitive.EQ, counter, build.index(split.full))):
                 emit(build.index(split.full * split.step), split.rest)
 
+    def _any(self, split: OpenSplit, counter: Expr, start: Expr, emit: Callable[[Expr, int], None]) -> None:
+        """The same where the call decides how much is left for the last one."""
+        builder, full = self.builder, split.full
+        with builder.when(build.apply(Primitive.LT, counter, build.lift(full))):
+            emit(start, split.step)
+        if not split.smaller:
+            return
+        with builder.when(build.apply(Primitive.EQ, counter, build.lift(full))):
+            first = full * split.step
+            for size in split.smaller:
+                after = first + (split.extent - first) // size * size
+                with builder.loop("m", first, after, size) as m:
+                    emit(m, size)
+                first = after
+
     def _tile(self, outer: list[Expr], first: Expr, start: Expr, height: int, column: Expr, width: int) -> None:
         c, builder = self.c, self.builder
         left = offset(c.outer, outer, "left", c.left.offset)
         left = builder.let("a", build.add(left, offset(c.rows, (first, start), "left")))
         right = offset(c.outer, outer, "right", c.right.offset)
         right = builder.let("b", build.add(right, build.mul(column, c.columns.right)))
-        downs = [build.add(left, i * c.rows[1].left) for i in range(height)]
-        acrosses = [build.add(right, j * c.columns.right) for j in range(width)]
+        downs = [build.add(left, c.rows[1].left * i) for i in range(height)]
+        acrosses = [build.add(right, c.columns.right * j) for j in range(width)]
         sums = [[builder.variable("c", zero(c.accumulate, self.lanes)) for _ in acrosses] for _ in downs]
         depth, lanes = c.inner[0].extent, self.lanes
-        copies = 2 if height * width <= 8 and depth >= 4 * lanes else 1
+        copies = 2 if height * width <= 8 and c.inner[0].usual >= 4 * lanes else 1
         main, whole = depth // (lanes * copies) * lanes * copies, depth // lanes * lanes
         with builder.loop("k", 0, main, lanes * copies) as k:
             for u in range(copies):
                 self._step(sums, downs, acrosses, build.add(k, u * lanes), lanes)
-        for at in range(main, whole, lanes):
-            self._step(sums, downs, acrosses, build.index(at), lanes)
+        if isinstance(depth, int):
+            for at in range(at_opt(main), at_opt(whole), lanes):
+                self._step(sums, downs, acrosses, build.index(at), lanes)
+        elif copies > 1:
+            with builder.loop("k", main, whole, lanes) as k:
+                self._step(sums, downs, acrosses, k, lanes)
         scalars: list[list[Var]] | None = None
-        if whole < depth and self.target.masked:
-            mask = builder.let("mask", build.apply(Primitive.LT, build.ramp(0, 1, lanes), build.index(depth - whole)))
-            self._step(sums, downs, acrosses, build.index(whole), lanes, mask)
-        elif whole < depth:
+        ragged = divisor(depth) % lanes
+        if ragged and self.target.masked:
+            mask = builder.let("mask", build.apply(Primitive.LT, build.ramp(0, 1, lanes), build.lift(depth - whole)))
+            self._step(sums, downs, acrosses, build.lift(whole), lanes, mask)
+        elif ragged:
             scalars = [[builder.variable("s", zero(c.accumulate, 1)) for _ in acrosses] for _ in downs]
             with builder.loop("k", whole, depth) as k:
                 self._step(scalars, downs, acrosses, k, 1)

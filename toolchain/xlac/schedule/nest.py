@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
 
+from xlac.ir.dims import Dim, Sym, at_opt, ceil_div, divisor, most, volume
 from xlac.schedule.access import Run
 from xlac_sdk import build
 from xlac_sdk.build import Builder
@@ -22,10 +22,11 @@ Strip = Callable[[Sequence[Expr], int, Expr | None], None]
 """Writes the work at vector counters: their bases (one a copy), lanes, and a mask for all of them or None."""
 
 
-def lanes_for(target: Target, dtypes: Sequence[DType] | frozenset[DType], extent: int) -> int:
-    """Lanes for a loop over `extent` elements of values of these types: no more than it can fill."""
+def lanes_for(target: Target, dtypes: Sequence[DType] | frozenset[DType], extent: Dim) -> int:
+    """Lanes for a loop over `extent` elements of values of these types: no more than it can usually fill."""
     if not target.vector_bytes:
         return 1
+    extent = at_opt(extent)
     widest = max((d.compute.nbytes for d in dtypes), default=4)
     full = max(1, target.vector_bytes // widest)
     down = 1 << (min(full, max(1, extent)).bit_length() - 1)
@@ -58,7 +59,7 @@ def unroll_for(target: Target, statements: int, flops: int = 0) -> int:
 
 
 def strips(
-    builder: Builder, target: Target, start: Expr | int, length: Expr | int, lanes: int, copies: int, body: Strip,
+    builder: Builder, target: Target, start: build.Number, length: build.Number, lanes: int, copies: int, body: Strip,
     join: bool = False,
 ) -> None:  # fmt: skip
     """Covers `length` elements from `start` by vectors: `copies` at a time, one by one, then a masked or scalar tail.
@@ -95,6 +96,9 @@ def strips(
             with builder.loop("i", single, length) as i:
                 body([build.add(start, i)], 1, None)
         return
+    if isinstance(length, Sym):
+        _open_strips(builder, target, start, length, lanes, copies, body, join)
+        return
     stop = build.add(start, length)
     high = build.bounds(stop)[1]
     main_stop = bounded(builder, build.add(start, build.mul(build.div(length, block), block)), high)
@@ -108,8 +112,60 @@ def strips(
             body([i], 1, None)
 
 
+def _open_strips(
+    builder: Builder, target: Target, start: build.Number, length: Sym, lanes: int, copies: int, body: Strip, join: bool
+) -> None:
+    """The same for a length that the call decides: what is left over is tested for."""
+    block = lanes * copies
+    main, single = length // block * block, length // lanes * lanes
+    stop, masks = build.add(start, length), target.masked and lanes > 1
+
+    def last(first: Dim, wide: int) -> None:
+        base = build.add(start, first)
+        body([base], wide, _below(base, stop, wide))
+
+    with builder.loop("i", 0, main, block) as i:
+        first = build.add(start, i)
+        if join:
+            body([first], block, None)
+        else:
+            body([build.add(first, c * lanes) for c in range(copies)], lanes, None)
+    if join and masks:
+        left = builder.let("left", build.sub(length, main))
+        with builder.when(build.apply(Primitive.LT, build.index(lanes), left)):
+            last(main, block)
+        some = build.apply(Primitive.LT, build.index(0), left)
+        with builder.when(build.apply(Primitive.AND, some, build.apply(Primitive.LE, left, build.index(lanes)))):
+            last(main, lanes)
+        return
+    if copies > 1 and divisor(length) % block:
+        with builder.loop("i", main, single, lanes) as i:
+            body([build.add(start, i)], lanes, None)
+    if divisor(length) % lanes == 0:
+        return
+    if masks:
+        with builder.when(build.apply(Primitive.LT, build.lift(single), build.lift(length))):
+            last(single, lanes)
+    else:
+        with builder.loop("i", single, length) as i:
+            body([build.add(start, i)], 1, None)
+
+
 def _below(counter: Expr, stop: Expr, lanes: int) -> Expr:
     return build.apply(Primitive.LT, build.ramp(counter, 1, lanes), stop)
+
+
+def pieces_of(extent: Dim, size: int) -> Run:
+    """The loop over the pieces of at most `size` elements that an extent is cut into."""
+    return Run(ceil_div(extent, size), ())
+
+
+def piece(builder: Builder, start: Expr, extent: Dim, size: int) -> build.Number:
+    """How long the piece is that begins at `start`: the last may be shorter."""
+    if divisor(extent) % size == 0:
+        return size
+    left = build.apply(Primitive.MIN, build.index(size), build.sub(extent, start))
+    return bounded(builder, left, size)
 
 
 def chunk_of(block: int, each: int) -> int:
@@ -118,11 +174,12 @@ def chunk_of(block: int, each: int) -> int:
     return block << max(0, wanted.bit_length() - 1)
 
 
-def bounded(builder: Builder, value: Expr, high: int | None, low: int = 0) -> Expr:
+def bounded(builder: Builder, value: Expr, high: Dim | None, low: int = 0) -> Expr:
     """A name for an index that is known to lie in a range, which its form does not show."""
     if isinstance(value, Const):
         return value
-    var = Var(builder.fresh("n"), build.INDEX, 1, low, high)
+    below = build.lift(high + 1) if isinstance(high, Sym) else None
+    var = Var(builder.fresh("n"), build.INDEX, 1, low, None if high is None else most(high), below=below)
     builder.emit(Let(var, value))
     return var
 
@@ -136,17 +193,17 @@ def outer(
     `cost` is the operations of one iteration of the innermost. Yields the counter of each run. Must be the first
     statement of the kernel, and the only one, when it is to be parallel.
     """
-    count = prod(run.extent for run in loops)
+    count = at_opt(volume(tuple(run.extent for run in loops)))
     counters: dict[Run, Expr] = {}
     if count * cost < SERIAL_WORK or count < 2 or len(builder.open_blocks) > 1:
         with serial(builder, loops, counters):
             yield counters
         return
-    leading, extent = 0, 1
-    while leading < len(loops) and extent < CHUNKS * max(2, target.threads):
-        extent *= loops[leading].extent
+    leading, extent, usual = 0, volume(()), 1
+    while leading < len(loops) and usual < CHUNKS * max(2, target.threads):
+        extent, usual = extent * loops[leading].extent, usual * loops[leading].usual
         leading += 1
-    grain = max(1, THREAD_WORK // max(1, cost * (count // extent)))
+    grain = max(1, THREAD_WORK // max(1, cost * (count // usual)))
     with builder.loop("p", 0, extent, kind=LoopKind.PARALLEL, grain=grain) as p:
         for run in reversed(loops[1:leading]):
             counters[run] = builder.let("p", build.mod(p, run.extent))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 
-from xlac.ir.dims import static
+from xlac.ir.dims import Dim, Shape, volume, whole
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import convert, leaf, view
@@ -23,8 +22,8 @@ class View:
     """A strided window on a value. `compute` and `key` say how to get its elements from the value's, for constants."""
 
     value: Value
-    strides: tuple[int, ...]
-    offset: int = 0
+    strides: Shape
+    offset: Dim = 0
     compute: Callable[[Array], Array] | None = None
     key: str = ""
 
@@ -32,7 +31,7 @@ class View:
 def resolve(node: Node, group: Group) -> View | None:
     """The view that a node of the group (or an input) is; None when its elements have to be computed first."""
     if node not in group.members:
-        return View(node, row_major(static(node.shape)))
+        return View(node, row_major(node.shape))
     if not isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice):
         return None
     found = resolve(node.inputs[0], group)
@@ -42,38 +41,41 @@ def resolve(node: Node, group: Group) -> View | None:
         case view.Transpose(perm=perm):
             return replace(found, strides=tuple(found.strides[a] for a in perm))
         case view.Broadcast(axes=axes):
-            steps = [0] * len(node.shape)
+            steps: list[Dim] = [0] * len(node.shape)
             for axis, stride, size in zip(axes, found.strides, node.inputs[0].shape, strict=True):
                 steps[axis] = 0 if size == 1 else stride
             return replace(found, strides=tuple(steps))
         case view.Slice(starts=starts, steps=steps_):
-            start = sum(s * k for s, k in zip(static(starts), found.strides, strict=True))
+            start: Dim = 0
+            for first, stride in zip(starts, found.strides, strict=True):
+                start = start + first * stride
             strides = tuple(s * k for s, k in zip(found.strides, steps_, strict=True))
             return replace(found, strides=strides, offset=found.offset + start)
         case _:
-            strides_ = reshaped(static(node.inputs[0].shape), found.strides, static(node.shape))
+            strides_ = reshaped(node.inputs[0].shape, found.strides, node.shape)
             return None if strides_ is None else replace(found, strides=strides_)
 
 
-def reshaped(old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
+def reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
     """The strides of a reshaped view, or None when no strides say it."""
-    if not prod(old):
+    if volume(old) == 0:
         return row_major(new)
     axes = [(n, s) for n, s in zip(old, strides, strict=True) if n != 1]
-    found: list[int] = []
-    size, step = axes.pop() if axes else (1, 1)
+    found: list[Dim] = []
+    size, step = axes.pop() if axes else (volume(()), volume(()))
     for extent in reversed(new):
         if extent == 1:
             found.append(0)
             continue
         while size == 1 and axes:
             size, step = axes.pop()
-        while size % extent and axes and axes[-1][1] == step * size:
-            size *= axes.pop()[0]
-        if size % extent:
+        while whole(size, extent) is None and axes and axes[-1][1] == step * size:
+            size = size * axes.pop()[0]
+        left = whole(size, extent)
+        if left is None:
             return None
         found.append(step)
-        size, step = size // extent, step * extent
+        size, step = left, step * extent
     return tuple(reversed(found))
 
 
@@ -98,7 +100,7 @@ def folded(node: Node, group: Group) -> View | None:
                 known[step] = result
         return known[node]
 
-    return View(source, row_major(static(node.shape)), 0, compute, text)
+    return View(source, row_major(node.shape), 0, compute, text)
 
 
 def part(group: Group, outputs: tuple[Node, ...], given: frozenset[Node]) -> Group:
@@ -127,10 +129,10 @@ def materialize(node: Node, group: Group, target: Target, name: str) -> tuple[Vi
     """A kernel that computes an operand into scratch memory."""
     from xlac.schedule import elementwise
 
-    scratch = Scratch(node.type.dtype, prod(static(node.shape)), "operand")
+    scratch = Scratch(node.type.dtype, node.type.size, "operand")
     scheduled = elementwise.schedule(part(group, (node,), frozenset()), target, name)
     launches = with_scratch(scheduled.launches, {node: scratch})
-    return View(scratch, row_major(static(node.shape))), launches
+    return View(scratch, row_major(node.shape)), launches
 
 
 def widen(node: Node, group: Group, target: Target, name: str) -> tuple[View, tuple[Launching, ...]]:
@@ -152,7 +154,7 @@ def apart(group: Group, hero: Node, alone: Callable[[Group], Scheduled], target:
     launches = (*first.launches, *after.launches)
     if hero in group.outputs:
         return Scheduled(launches)
-    scratch = Scratch(hero.type.dtype, prod(static(hero.shape)), "result")
+    scratch = Scratch(hero.type.dtype, hero.type.size, "result")
     return Scheduled(with_scratch(launches, {hero: scratch}))
 
 

@@ -7,18 +7,17 @@ registers until the sum is complete. The epilogue then works on them directly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 
+from xlac.ir.dims import Dim, Shape, at_opt, ceil_div, volume
 from xlac.schedule import tiles
 from xlac.schedule.contraction import Axis, Contraction, multiply_add, offset, read, unravel, zero
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.nest import CHUNKS, bounded
-from xlac.schedule.packing import Panels
-from xlac.schedule.tiles import Split, Tile
+from xlac.schedule.packing import Panels, each_panel, panel_count
+from xlac.schedule.tiles import OpenSplit, Split, Tile, split_of
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr, LoopKind, Space, Var
 from xlac_sdk.primitives import Primitive
@@ -32,44 +31,48 @@ LONG_EPILOGUE = 12  # operations an element above which the epilogue is a loop o
 class Cut:
     """How the result is cut: row tiles on both row axes, panels of columns, and blocks of row tiles on `axis`."""
 
-    rows: tuple[Split, Split]
-    panels: Split  # in vectors
+    rows: tuple[Split | OpenSplit, Split | OpenSplit]
+    panels: Dim
     axis: int  # the row axis that blocks divide
     block: int  # tiles of that axis in a block
     chunks: int = 1  # parts of the sum that are added apart
 
     @property
-    def blocks(self) -> int:
-        return -(-self.rows[self.axis].count // self.block)
+    def blocks(self) -> Dim:
+        return ceil_div(self.rows[self.axis].count, self.block)
 
 
 def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     """Blocks of rows as large as stay in half the second cache, and enough pieces for every thread."""
-    rows = (Split(c.rows[0].extent, tile.rows[0]), Split(c.rows[1].extent, tile.rows[1]))
-    panels = Split(-(-c.columns.extent // tile.lanes), tile.vectors)
-    axis = 0 if c.rows[0].extent > 1 else 1
-    other = c.rows[1 - axis].extent
-    per_tile = tile.rows[axis] * other * max(1, c.depth) * c.left.dtype.nbytes
+    rows = (split_of(c.rows[0].extent, tile.rows[0]), split_of(c.rows[1].extent, tile.rows[1]))
+    tiles_of = tuple(max(1, at_opt(split.count)) for split in rows)
+    panels = panel_count(c.columns.extent, tile)
+    axis = 0 if c.rows[0].extent != 1 else 1
+    other = max(1, c.rows[1 - axis].usual)
+    per_tile = tile.rows[axis] * other * max(1, at_opt(c.depth)) * c.left.dtype.nbytes
     block = max(1, target.l2_bytes // 2 // per_tile)
-    outer = prod(a.extent for a in c.outer)
+    outer = at_opt(volume(tuple(a.extent for a in c.outer)))
     if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
-        wanted = -(-CHUNKS * target.threads // max(1, outer * panels.count))
-        block = min(block, max(1, rows[axis].count // wanted))
-    chunks = _chunks(c, tile, target, rows[1].count) if c.rows[0].extent == 1 else 1
+        wanted = -(-CHUNKS * target.threads // max(1, outer * at_opt(panels)))
+        block = min(block, max(1, tiles_of[axis] // wanted))
+    chunks = _chunks(c, tile, target, tiles_of[1]) if c.rows[0].extent == 1 else 1
     if chunks > 1:
         room = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
-        block = rows[1].count if target.threads == 1 else block
+        block = tiles_of[1] if target.threads == 1 else block
         block = max(1, min(block, room))
-    return Cut(rows, panels, axis, tiles.even(rows[axis].count, min(block, rows[axis].count)).step, chunks)
+    return Cut(rows, panels, axis, tiles.even(tiles_of[axis], min(block, tiles_of[axis])).step, chunks)
 
 
 def _chunks(c: Contraction, tile: Tile, target: Target, row_tiles: int) -> int:
     """Parts of a long sum, so that a panel's part stays in the second cache while every row tile passes it."""
+    if not isinstance(c.depth, int):
+        return 1
     bytes_of_panel = c.depth * tile.width * c.accumulate.nbytes
     if len(c.inner) != 1 or row_tiles < 4 or bytes_of_panel <= target.l2_bytes * 2 // 5 or target.size:
         return 1
     least = -(-bytes_of_panel * 8 // target.l2_bytes)
-    return next((n for n in range(least, 2 * least) if c.depth % (2 * n) == 0), 1)
+    depth = c.depth
+    return next((n for n in range(least, 2 * least) if depth % (2 * n) == 0), 1)
 
 
 class OuterProduct:
@@ -81,49 +84,36 @@ class OuterProduct:
         self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
         self.c, self.tile, self.right, self.target = c, tile, right, target
         self.cut = cut(c, tile, target)
-        self.ragged = c.columns.extent % tile.lanes  # columns of the last vector, when it is not full
         self.mask: Expr | None = None
 
     def write(self) -> None:
         """The loops over outer axes, blocks of rows and panels, fused into one that may run in parallel."""
         c, builder = self.c, self.builder
-        extents = [*(a.extent for a in c.outer), self.cut.blocks, self.cut.panels.count]
-        items = prod(extents)
+        extents = [*(a.extent for a in c.outer), self.cut.blocks, self.cut.panels]
+        turns = volume(tuple(extents))
+        items = at_opt(turns)
         each = max(1, c.flops // max(1, items))
         parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
         kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
         grain = min(max(1, PARALLEL_FLOPS // each), max(1, items // 2))
-        with builder.loop("t", 0, items, kind=kind, grain=grain) as t:
+        with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:
             *outer, block, panel = unravel(builder, t, extents)
-            panels = self.cut.panels
-            special = bool(panels.rest or self.ragged)  # the last panel is narrower than the others
-            final = panels.count - 1
-            if not special or final:
-                with self._only(Primitive.LT, panel, final, special):
-                    self._panel(outer, block, panel, self.tile.vectors, False)
-            if special:
-                with self._only(Primitive.EQ, panel, final, bool(final)):
-                    self._panel(outer, block, build.index(final), panels.rest or self.tile.vectors, bool(self.ragged))
 
-    @contextmanager
-    def _only(self, test: Primitive, value: Expr, limit: int, needed: bool) -> Iterator[None]:
-        if not needed:
-            yield
-            return
-        with self.builder.when(build.apply(test, value, build.index(limit))):
-            yield
+            def emit(column: Expr, vectors: int, partial: build.Number) -> None:
+                self._panel(outer, block, column, vectors, partial)
 
-    def _panel(self, outer: list[Expr], block: Expr, panel: Expr, vectors: int, ragged: bool) -> None:
-        """One panel of columns: all row tiles of a block."""
+            each_panel(builder, c.columns.extent, self.tile, panel, emit)
+
+    def _panel(self, outer: list[Expr], block: Expr, column: Expr, vectors: int, partial: build.Number) -> None:
+        """One panel of columns: all row tiles of a block. `partial` columns of the last vector, 0 when it is full."""
         builder, c = self.builder, self.c
-        column = build.mul(panel, self.tile.width)
         right = builder.let("b", self.right.base(outer, column, c.depth))
         left = offset(c.outer, outer, "left", c.left.offset)
-        if ragged and self.target.masked and self.tile.lanes > 1:
+        if partial != 0 and self.target.masked and self.tile.lanes > 1:
             counts = build.ramp(0, 1, self.tile.lanes)
-            self.mask = builder.let("mask", build.apply(Primitive.LT, counts, build.index(self.ragged)))
+            self.mask = builder.let("mask", build.apply(Primitive.LT, counts, build.lift(partial)))
         if self.cut.chunks > 1:
-            self._chunked(outer, block, column, vectors, self.ragged if ragged else 0, left, right)
+            self._chunked(outer, block, column, vectors, partial, left, right)
             return
         blocked, other = self.cut.axis, 1 - self.cut.axis
 
@@ -131,50 +121,61 @@ class OuterProduct:
             def inner(second: Expr, length: int) -> None:
                 start = (first, second) if blocked == 0 else (second, first)
                 size = (height, length) if blocked == 0 else (length, height)
-                self._tile(outer, start, size, column, vectors, ragged, left, right)
+                self._tile(outer, start, size, column, vectors, partial, left, right)
 
             self._cover(self.cut.rows[other], None, inner)
 
-        self._cover(self.cut.rows[blocked], block if self.cut.blocks > 1 else None, tile)
+        self._cover(self.cut.rows[blocked], block if self.cut.blocks != 1 else None, tile)
 
-    def _cover(self, split: Split, block: Expr | None, emit: Callable[[Expr, int], None]) -> None:
+    def _cover(self, split: Split | OpenSplit, block: Expr | None, emit: Callable[[Expr, int], None]) -> None:
         """`emit(start, size)` for every tile of an axis, or of one block of it."""
         builder = self.builder
+        end = split.full * split.step
         if block is None:
-            with builder.loop("m", 0, split.full * split.step, split.step) as m:
+            with builder.loop("m", 0, end, split.step) as m:
                 emit(m, split.step)
-            if split.rest:
-                emit(build.index(split.full * split.step), split.rest)
+            self._cover_rest(split, emit)
             return
         size = self.cut.block * split.step
         start = build.mul(block, size)
         stop = build.add(start, size)
-        end = split.full * split.step
-        if end < self.cut.blocks * size:
-            stop = bounded(builder, build.apply(Primitive.MIN, stop, build.index(end)), end)
+        if not isinstance(end, int) or end < at_opt(self.cut.blocks) * size:
+            stop = bounded(builder, build.apply(Primitive.MIN, stop, build.lift(end)), end)
         with builder.loop("m", start, stop, split.step) as m:
             emit(m, split.step)
-        if split.rest:
-            with builder.when(build.apply(Primitive.EQ, block, build.index(self.cut.blocks - 1))):
-                emit(build.index(end), split.rest)
+        if isinstance(split, OpenSplit) or split.rest:
+            with builder.when(build.apply(Primitive.EQ, block, build.lift(self.cut.blocks - 1))):
+                self._cover_rest(split, emit)
+
+    def _cover_rest(self, split: Split | OpenSplit, emit: Callable[[Expr, int], None]) -> None:
+        """What whole tiles leave of an axis: one smaller tile, or as many as the call's size asks for."""
+        if isinstance(split, Split):
+            if split.rest:
+                emit(build.index(split.full * split.step), split.rest)
+            return
+        first = split.full * split.step
+        for size in split.smaller:
+            after = first + (split.extent - first) // size * size
+            with self.builder.loop("m", first, after, size) as m:
+                emit(m, size)
+            first = after
 
     # ---- one tile ----------------------------------------------------------------------------
 
     def _tile(
         self, outer: list[Expr], start: tuple[Expr, Expr], size: tuple[int, int], column: Expr, vectors: int,
-        ragged: bool, left: Expr, right: Expr,
+        partial: build.Number, left: Expr, right: Expr,
     ) -> None:  # fmt: skip
         c, builder, lanes = self.c, self.builder, self.tile.lanes
         base = builder.let("a", build.add(left, offset(c.rows, start, "left")))
         rows = [(i, j) for i in range(size[0]) for j in range(size[1])]
-        steps = [i * c.rows[0].left + j * c.rows[1].left for i, j in rows]
+        steps = [c.rows[0].left * i + c.rows[1].left * j for i, j in rows]
         sums = [[builder.variable("c", zero(c.accumulate, lanes)) for _ in range(vectors)] for _ in rows]
-        partial = self.ragged if ragged else 0
         self._sum(sums, c.inner, base, steps, right, self.right.strides(vectors * lanes), partial)
         self._finish(sums, rows, outer, start, size, column, partial)
 
     def _chunked(
-        self, outer: list[Expr], block: Expr, column: Expr, vectors: int, partial: int, left: Expr, right: Expr
+        self, outer: list[Expr], block: Expr, column: Expr, vectors: int, partial: build.Number, left: Expr, right: Expr
     ) -> None:
         """A panel whose sum is long: partial sums of the block wait in memory while the next chunk is added."""
         c, builder, split, lanes = self.c, self.builder, self.cut.rows[1], self.tile.lanes
@@ -193,23 +194,23 @@ class OuterProduct:
                 place = build.mul(build.sub(start, first), width)
                 at = [[build.ramp(build.add(place, i * width + v * lanes), 1, lanes) for v in range(vectors)] for i in range(size)]
                 sums = [[builder.variable("c", build.load(kept, where)) for where in row] for row in at]
-                steps = [i * c.rows[1].left for i in range(size)]
+                steps = [c.rows[1].left * i for i in range(size)]
                 self._sum(sums, (Axis(depth, c.inner[0].left),), base, steps, b_chunk, (stride,), partial)
                 for places, totals in zip(at, sums, strict=True):
                     for where, total in zip(places, totals, strict=True):
                         builder.store(kept, where, total)
 
-            self._cover(split, block if self.cut.blocks > 1 else None, tile)
+            self._cover(split, block if self.cut.blocks != 1 else None, tile)
         rows: Expr | int = height
-        if self.cut.blocks * height > split.extent:
+        if isinstance(split, OpenSplit) or at_opt(self.cut.blocks) * height > split.extent:
             left_over = build.apply(Primitive.MIN, build.index(height), build.sub(split.extent, first))
             rows = bounded(builder, left_over, height)
-        scalars = partial if partial and self.mask is None else 0
+        scalars = partial if partial != 0 and self.mask is None else 0
         self._finish_rows(kept, outer, (build.index(0), first), (1, rows), column, vectors, partial, scalars)
 
     def _sum(
-        self, sums: list[list[Var]], inner: tuple[Axis, ...], left: Expr, rows: list[int], right: Expr,
-        strides: tuple[int, ...], partial: int,
+        self, sums: list[list[Var]], inner: tuple[Axis, ...], left: Expr, rows: list[Dim], right: Expr,
+        strides: Shape, partial: build.Number,
     ) -> None:  # fmt: skip
         """Adds every product of the tile to its accumulators: loops over the summed axes, the innermost unrolled."""
         builder = self.builder
@@ -220,7 +221,7 @@ class OuterProduct:
                 return
             axis, stride = inner[depth], strides[depth]
             last = depth == len(inner) - 1
-            copies = tiles.unroll(axis.extent, len(rows) * len(sums[0])) if last and not self.target.size else 1
+            copies = tiles.unroll(axis.usual, len(rows) * len(sums[0])) if last and not self.target.size else 1
             main = axis.extent // copies * copies
             with builder.loop("k", 0, main, copies) as k:
                 a_here = build.add(a, build.mul(k, axis.left))
@@ -228,18 +229,22 @@ class OuterProduct:
                 if not last:
                     a_here, b_here = builder.let("a", a_here), builder.let("b", b_here)
                 for u in range(copies):
-                    level(depth + 1, build.add(a_here, u * axis.left), build.add(b_here, u * stride))
-            for k_left in range(main, axis.extent):
-                level(depth + 1, build.add(a, k_left * axis.left), build.add(b, k_left * stride))
+                    level(depth + 1, build.add(a_here, axis.left * u), build.add(b_here, stride * u))
+            if isinstance(axis.extent, int):
+                for k_left in range(at_opt(main), axis.extent):
+                    level(depth + 1, build.add(a, axis.left * k_left), build.add(b, stride * k_left))
+            elif copies > 1:
+                with builder.loop("k", main, axis.extent) as k:
+                    level(depth + 1, build.add(a, build.mul(k, axis.left)), build.add(b, build.mul(k, stride)))
 
         level(0, left, right)
 
-    def _step(self, sums: list[list[Var]], left: Expr, rows: list[int], right: Expr, partial: int) -> None:
+    def _step(self, sums: list[list[Var]], left: Expr, rows: list[Dim], right: Expr, partial: build.Number) -> None:
         """One step of the sum."""
         builder, c, lanes = self.builder, self.c, self.tile.lanes
         vectors = []
         for j in range(len(sums[0])):
-            mask = self.mask if partial and not self.right.packed and j == len(sums[0]) - 1 else None
+            mask = self.mask if partial != 0 and not self.right.packed and j == len(sums[0]) - 1 else None
             align = lanes * self.right.source.dtype.nbytes if self.right.packed else 0
             where = build.add(right, j * lanes)
             value = read(self.elements, self.right.source, where, lanes, c.accumulate, mask, min(align, 64))
@@ -254,17 +259,17 @@ class OuterProduct:
 
     def _finish(
         self, sums: list[list[Var]], rows: list[tuple[int, int]], outer: list[Expr], start: tuple[Expr, Expr],
-        size: tuple[int, int], column: Expr, partial: int,
+        size: tuple[int, int], column: Expr, partial: build.Number,
     ) -> None:  # fmt: skip
         """The epilogue: written out, or a loop over rows when it is long or the last vector is not full."""
         vectors, lanes = len(sums[0]), self.tile.lanes
-        scalars = partial if partial and self.mask is None else 0
+        scalars = partial if partial != 0 and self.mask is None else 0
         long = self.epilogue.weight > LONG_EPILOGUE and len(rows) * vectors > 2
-        if not long and not scalars:
+        if not long and scalars == 0:
             for (i, j), totals in zip(rows, sums, strict=True):
                 at_rows = (build.add(start[0], i), build.add(start[1], j))
                 for v, total in enumerate(totals):
-                    self._store(outer, at_rows, build.add(column, v * lanes), total, bool(partial) and v == vectors - 1)
+                    self._store(outer, at_rows, build.add(column, v * lanes), total, partial != 0 and v == vectors - 1)
             return
         width = vectors * lanes
         kept = self.builder.local("s", self.c.accumulate, len(rows) * width)
@@ -275,17 +280,17 @@ class OuterProduct:
 
     def _finish_rows(
         self, kept: Buffer, outer: list[Expr], start: tuple[Expr, Expr], size: tuple[int, Expr | int], column: Expr,
-        vectors: int, partial: int, scalars: int,
+        vectors: int, partial: build.Number, scalars: build.Number,
     ) -> None:  # fmt: skip
         builder, lanes = self.builder, self.tile.lanes
         assert kept.space is Space.LOCAL
         with builder.loop("i", 0, size[0]) as i, builder.loop("j", 0, size[1]) as j:
             at_rows = (build.add(start[0], i), build.add(start[1], j))
             base = build.mul(build.add(build.mul(i, size[1]), j), vectors * lanes)
-            for v in range(vectors - bool(scalars)):
+            for v in range(vectors - (scalars != 0)):
                 value = build.load(kept, build.ramp(build.add(base, v * lanes), 1, lanes))
-                self._store(outer, at_rows, build.add(column, v * lanes), value, bool(partial) and v == vectors - 1)
-            if scalars:
+                self._store(outer, at_rows, build.add(column, v * lanes), value, partial != 0 and v == vectors - 1)
+            if scalars != 0:
                 first = (vectors - 1) * lanes
                 with builder.loop("n", 0, scalars) as n:
                     value = build.load(kept, build.add(build.add(base, first), n))

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 
+from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, static, volume
 from xlac.ir.op import Array
 from xlac.schedule.contraction import Axis, Contraction, Source, merge, offset, unravel, zero
 from xlac.schedule.elements import Elements, row_major
 from xlac.schedule.group import Group, Launching, Packed, Scratch
-from xlac.schedule.nest import CHUNKS, SERIAL_WORK, THREAD_WORK
+from xlac.schedule.nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded
 from xlac.schedule.tiles import Split, Tile
 from xlac_sdk import build
 from xlac_sdk.build import Builder
@@ -42,12 +42,12 @@ class Panels:
     inner: tuple[Axis, ...]  # likewise the summed axes; strides depend on the panel when packed
     packed: bool
 
-    def base(self, counters: list[Expr], column: Expr, depth: int) -> Expr:
+    def base(self, counters: list[Expr], column: Expr, depth: Dim) -> Expr:
         """Where the panel that begins at a column begins."""
         start = offset(self.outer, counters, "right", self.source.offset)
         return build.add(start, build.mul(column, depth) if self.packed else column)
 
-    def strides(self, width: int) -> tuple[int, ...]:
+    def strides(self, width: int) -> Shape:
         """Elements between steps along each summed axis, for a panel of `width` columns."""
         if not self.packed:
             return tuple(a.right for a in self.inner)
@@ -65,13 +65,64 @@ def direct(c: Contraction) -> Panels:
     return Panels(c.right, c.outer, c.inner, packed=False)
 
 
-def _layout(c: Contraction, tile: Tile, dtype: DType) -> tuple[tuple[Axis, ...], tuple[Axis, ...], int]:
+def panel_count(columns: Dim, tile: Tile) -> Dim:
+    """Panels of columns, those narrower than others included."""
+    if isinstance(columns, Sym):
+        full = columns // tile.width
+        return full + ceil_div(columns - full * tile.width, tile.lanes)
+    return Split(-(-columns // tile.lanes), tile.vectors).count
+
+
+def each_panel(
+    builder: Builder, columns: Dim, tile: Tile, panel: Expr, emit: Callable[[Expr, int, build.Number], None]
+) -> None:
+    """The code of one panel, whichever `panel` is: `emit(first column, vectors, columns of the last if it is not full)`.
+
+    What is left of known columns is one narrower panel; of columns that the call decides, panels of one vector.
+    """
+    if isinstance(columns, Sym):
+        _open_panel(builder, columns, tile, panel, emit)
+        return
+    split, partial = Split(-(-columns // tile.lanes), tile.vectors), columns % tile.lanes
+    final = split.count - 1
+    if not (split.rest or partial):
+        emit(build.mul(panel, tile.width), tile.vectors, 0)
+        return
+    vectors = split.rest or tile.vectors
+    if not final:
+        emit(build.index(0), vectors, partial)
+        return
+    with builder.when(build.apply(Primitive.LT, panel, build.index(final))):
+        emit(build.mul(panel, tile.width), tile.vectors, 0)
+    with builder.when(build.apply(Primitive.EQ, panel, build.index(final))):
+        emit(build.index(final * tile.width), vectors, partial)
+
+
+def _open_panel(
+    builder: Builder, columns: Sym, tile: Tile, panel: Expr, emit: Callable[[Expr, int, build.Number], None]
+) -> None:
+    full = columns // tile.width
+    with builder.when(build.apply(Primitive.LT, panel, build.lift(full))):
+        emit(build.mul(panel, tile.width), tile.vectors, 0)
+    if divisor(columns) % tile.width == 0:
+        return
+    with builder.when(build.apply(Primitive.LE, build.lift(full), panel)):
+        first = build.add(build.mul(build.sub(panel, full), tile.lanes), full * tile.width)
+        column = bounded(builder, first, columns - 1)
+        if divisor(columns) % tile.lanes == 0:
+            emit(column, 1, 0)
+            return
+        left = build.apply(Primitive.MIN, build.sub(columns, column), build.index(tile.lanes))
+        emit(column, 1, bounded(builder, left, tile.lanes, 1))
+
+
+def _layout(c: Contraction, tile: Tile, dtype: DType) -> tuple[tuple[Axis, ...], tuple[Axis, ...], Dim]:
     """The outer axes that the packed operand has, all outer axes with packed strides, and its size in elements."""
-    columns = -(-c.columns.extent // tile.lanes) * tile.lanes
-    own = tuple(a for a in c.outer if a.right)
+    columns = ceil_div(c.columns.extent, tile.lanes) * tile.lanes
+    own = tuple(a for a in c.outer if a.right != 0)
     steps = iter(row_major([a.extent for a in own]))
-    outer = tuple(Axis(a.extent, a.left, next(steps) * c.depth * columns if a.right else 0) for a in c.outer)
-    return own, outer, prod(a.extent for a in own) * c.depth * columns
+    outer = tuple(Axis(a.extent, a.left, next(steps) * c.depth * columns if a.right != 0 else 0) for a in c.outer)
+    return own, outer, volume(tuple(a.extent for a in own)) * c.depth * columns
 
 
 def _panels(c: Contraction, value: Packed | Scratch, outer: tuple[Axis, ...]) -> Panels:
@@ -83,25 +134,26 @@ def _panels(c: Contraction, value: Packed | Scratch, outer: tuple[Axis, ...]) ->
 
 def constant(c: Contraction, tile: Tile, dtype: DType, before: Callable[[Array], Array] | None = None, key: str = "") -> Panels:
     """Panels of a constant operand. `before` computes the operand from its source, as `key` says."""
-    own, outer, size = _layout(c, tile, dtype)
-    source, extent, lanes, width = c.right, c.columns.extent, tile.lanes, tile.width
-    shape = (*(a.extent for a in own), *(a.extent for a in c.inner), extent)
-    steps = (*(a.right for a in own), *(a.right for a in c.inner), c.columns.right)
+    own, outer, room = _layout(c, tile, dtype)
+    source, lanes, width = c.right, tile.lanes, tile.width
+    (size, depth, extent, offset) = static((room, c.depth, c.columns.extent, source.offset))  # as weights' shapes are
+    shape = static((*(a.extent for a in own), *(a.extent for a in c.inner), extent))
+    steps = static((*(a.right for a in own), *(a.right for a in c.inner), c.columns.right))
 
     def make(array: Array) -> Array:
-        flat = np.ascontiguousarray(before(array) if before else array).reshape(-1)[source.offset :]
+        flat = np.ascontiguousarray(before(array) if before else array).reshape(-1)[offset:]
         if not size:
             return np.zeros(0, dtype.numpy)
         seen = np.lib.stride_tricks.as_strided(flat, shape, [s * flat.itemsize for s in steps], writeable=False)
-        stacked = seen.reshape(-1, c.depth, extent)
+        stacked = seen.reshape(-1, depth, extent)
         full = extent // width * width
         result = np.zeros((len(stacked), size // len(stacked)), dtype.numpy)
-        main = stacked[:, :, :full].reshape(len(stacked), c.depth, full // width, width)
-        result[:, : c.depth * full] = main.transpose(0, 2, 1, 3).reshape(len(stacked), -1)
+        main = stacked[:, :, :full].reshape(len(stacked), depth, full // width, width)
+        result[:, : depth * full] = main.transpose(0, 2, 1, 3).reshape(len(stacked), -1)
         if full < extent:
-            last = np.zeros((len(stacked), c.depth, -(-(extent - full) // lanes) * lanes), dtype.numpy)
+            last = np.zeros((len(stacked), depth, -(-(extent - full) // lanes) * lanes), dtype.numpy)
             last[:, :, : extent - full] = stacked[:, :, full:]
-            result[:, c.depth * full :] = last.reshape(len(stacked), -1)
+            result[:, depth * full :] = last.reshape(len(stacked), -1)
         return result.reshape(-1)
 
     assert not isinstance(source.value, Packed | Scratch)
@@ -113,7 +165,7 @@ def is_packed_already(c: Contraction, tile: Tile) -> bool:
     """True when the operand as it lies is one panel: packing would copy it unchanged."""
     if c.columns.right != 1 or c.columns.extent != tile.width:
         return False
-    own = [a for a in c.outer if a.right]
+    own = [a for a in c.outer if a.right != 0]
     axes = [*own, *c.inner]
     wanted = row_major([*(a.extent for a in axes), c.columns.extent])
     return all(a.right == w for a, w in zip(axes, wanted, strict=False))
@@ -145,15 +197,15 @@ def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile,
     elements = Elements(builder, group, target)
     to = elements.parameter(scratch, Access.WRITE)
     source = elements.parameter(c.right.value, Access.READ)
-    panels = Split(-(-c.columns.extent // tile.lanes), tile.vectors)
-    per_copy = size // max(1, prod(a.extent for a in own))
-    loops = [*(a.extent for a in own), panels.count]
-    items, work = prod(loops), size
+    columns = c.columns.extent
+    per_copy = c.depth * ceil_div(columns, tile.lanes) * tile.lanes
+    loops = [*(a.extent for a in own), panel_count(columns, tile)]
+    trips = volume(tuple(loops))
+    items, work = at_opt(trips), at_opt(size)
     lanes = tile.lanes
     turns = c.inner[-1].right == 1 and c.columns.right != 1 and 1 < lanes <= TURNED and not target.size
 
-    def fill(counters: list[Expr], panel: Expr, vectors: int, last: bool) -> None:
-        column = build.mul(panel, tile.width)
+    def fill(counters: list[Expr], column: Expr, vectors: int, partial: build.Number) -> None:
         start = offset(own, counters[:-1], "right", c.right.offset)
         copies = [Axis(a.extent, 0, s * per_copy) for a, s in zip(own, row_major([a.extent for a in own]), strict=True)]
         target_base = build.add(offset(copies, counters[:-1], "right"), build.mul(column, c.depth))
@@ -162,43 +214,49 @@ def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile,
         def steps(level: int, where: Expr, to_where: Expr) -> None:
             if level < len(c.inner):
                 axis = c.inner[level]
-                turned = 0
-                if turns and level == len(c.inner) - 1:
+                turned: Dim = 0
+                if turns and level == len(c.inner) - 1 and isinstance(partial, int):
                     turned = axis.extent // lanes * lanes
                     with builder.loop("k", 0, turned, lanes) as k:
                         to_here = build.add(to_where, build.mul(k, vectors * lanes))
-                        _turn(build.add(where, k), to_here, vectors, last)
+                        _turn(build.add(where, k), to_here, vectors, partial)
                 with builder.loop("k", turned, axis.extent) as k:
                     steps(
                         level + 1, build.add(where, build.mul(k, axis.right)),
-                        build.add(to_where, build.mul(k, strides[level] * vectors * lanes)),
+                        build.add(to_where, build.mul(k, strides[level] * (vectors * lanes))),
                     )  # fmt: skip
                 return
             for j in range(vectors):
-                left = c.columns.extent - (c.columns.extent // lanes) * lanes if last and j == vectors - 1 else 0
-                _move(elements, where, to_where, j, left)
+                _move(elements, where, to_where, j, partial if j == vectors - 1 else 0)
 
-        def _turn(where: Expr, to_where: Expr, vectors: int, last: bool) -> None:
+        def _turn(where: Expr, to_where: Expr, vectors: int, partial: int) -> None:
             """`lanes` steps of the sum at once: columns are read along the sum and turned around in registers."""
             for j in range(vectors):
-                valid = c.columns.extent % lanes if last and j == vectors - 1 else 0
+                valid = partial if j == vectors - 1 else 0
                 columns = [
-                    builder.let("x", build.cast(build.load(source, build.add(where, (j * lanes + i) * c.columns.right), lanes), dtype))
+                    builder.let("x", build.cast(build.load(source, build.add(where, c.columns.right * (j * lanes + i)), lanes), dtype))
                     if not valid or i < valid else zero(dtype, lanes)
                     for i in range(lanes)
                 ]  # fmt: skip
                 for step, row in enumerate(transposed(builder, columns)):
                     builder.store(to, build.ramp(build.add(to_where, (step * vectors + j) * lanes), 1, lanes), row)
 
-        def _move(elements: Elements, where: Expr, to_where: Expr, j: int, left: int) -> None:
-            at = build.add(where, j * lanes * c.columns.right)
+        def _move(elements: Elements, where: Expr, to_where: Expr, j: int, left: build.Number) -> None:
+            at = build.add(where, c.columns.right * (j * lanes))
             place = build.add(to_where, j * lanes)
-            if not left:
-                index = build.ramp(at, c.columns.right, lanes)
+            if left == 0:
+                index = build.add(at, build.mul(build.ramp(0, 1, lanes), c.columns.right))
                 builder.store(to, build.ramp(place, 1, lanes), build.cast(build.load(source, index), dtype))
                 return
+            if not isinstance(left, int):
+                with builder.loop("n", 0, left) as n:
+                    value = build.load(source, build.add(at, build.mul(n, c.columns.right)))
+                    builder.store(to, build.add(place, n), build.cast(value, dtype))
+                with builder.loop("n", left, lanes) as n:
+                    builder.store(to, build.add(place, n), zero(dtype, 1))
+                return
             for lane in range(left):
-                value = build.load(source, build.add(at, lane * c.columns.right))
+                value = build.load(source, build.add(at, c.columns.right * lane))
                 builder.store(to, build.add(place, lane), build.cast(value, dtype))
             for lane in range(left, lanes):
                 builder.store(to, build.add(place, lane), zero(dtype, 1))
@@ -207,22 +265,8 @@ def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile,
 
     kind = LoopKind.PARALLEL if items > 1 and work >= SERIAL_WORK else LoopKind.SERIAL
     grain = max(1, THREAD_WORK * items // max(1, work)) if work >= SERIAL_WORK else 1
-    with builder.loop("t", 0, items, kind=kind, grain=min(grain, max(1, items // CHUNKS))) as t:
+    with builder.loop("t", 0, trips, kind=kind, grain=min(grain, max(1, items // CHUNKS))) as t:
         counters = unravel(builder, t, loops)
-        panel = counters[-1]
-        ragged = panels.rest or c.columns.extent % lanes
-        if not ragged:
-            fill(counters, panel, tile.vectors, False)
-        else:
-            final = panels.count - 1
-            if final:
-                with builder.when(build.apply(Primitive.LT, panel, build.index(final))):
-                    fill(counters, panel, tile.vectors, False)
-            vectors = panels.rest or tile.vectors
-            if final:
-                with builder.when(build.apply(Primitive.EQ, panel, build.index(final))):
-                    fill(counters, build.index(final), vectors, True)
-            else:
-                fill(counters, build.index(0), vectors, True)
-    moved = size * (dtype.nbytes + c.right.dtype.nbytes)
+        each_panel(builder, columns, tile, counters[-1], lambda *panel: fill(counters, *panel))
+    moved = work * (dtype.nbytes + c.right.dtype.nbytes)
     return elements.launch(name, Work(0, moved), "packs the right operand"), _panels(c, scratch, outer)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import prod
 
-from xlac.ir.dims import static
+from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
 from xlac.ops.control import Pick
@@ -22,36 +21,36 @@ DEAR = 6  # operations an element above which a value is kept for a later pass, 
 class Space:
     """The shape that the reductions of a group read, and the axes that they reduce."""
 
-    shape: tuple[int, ...]
+    shape: Shape
     reduced: frozenset[int]
 
     @staticmethod
     def of(group: Group) -> Space:
         first = next(node for node in group.nodes if isinstance(node.op, Reduce))
         assert isinstance(first.op, Reduce)
-        return Space(static(first.inputs[0].shape), frozenset(first.op.axes))
+        return Space(first.inputs[0].shape, frozenset(first.op.axes))
 
     @property
-    def kept(self) -> tuple[int, ...]:
+    def kept(self) -> Shape:
         return tuple(n for a, n in enumerate(self.shape) if a not in self.reduced)
 
     @property
-    def count(self) -> int:
+    def count(self) -> Dim:
         """Elements that one reduction combines."""
-        return prod(self.shape[a] for a in self.reduced)
+        return volume(tuple(self.shape[a] for a in self.reduced))
 
     def is_full(self, node: Node) -> bool:
         """True for a node with a value for every element of the space, False for one with a value for each result."""
-        return _dense(static(node.shape)) == _dense(self.shape)
+        return _dense(node.shape) == _dense(self.shape)
 
     def index(self, node: Node, full: tuple[Expr, ...], zero: Expr) -> tuple[Expr, ...]:
         """An index of the space as one of a node that lies in it: axes of one element may come or go."""
         source = range(len(self.shape)) if self.is_full(node) else (a for a in range(len(self.shape)) if a not in self.reduced)
         moving = iter([full[a] for a in source if self.shape[a] != 1])
-        return tuple(next(moving) if n != 1 else zero for n in static(node.shape))
+        return tuple(next(moving) if n != 1 else zero for n in node.shape)
 
 
-def _dense(shape: Iterable[int]) -> tuple[int, ...]:
+def _dense(shape: Iterable[Dim]) -> Shape:
     return tuple(n for n in shape if n != 1)
 
 
@@ -94,7 +93,7 @@ def plan(group: Group, space: Space) -> Passes:
     for node in group.nodes:
         if isinstance(node.op, Reduce):
             found[level[node] - 1].reductions.append(node)
-        elif level[node] and isinstance(node.op, Elementwise) and _dense(static(node.shape)) == _dense(space.kept):
+        elif level[node] and isinstance(node.op, Elementwise) and _dense(node.shape) == _dense(space.kept):
             found[level[node] - 1].after.append(node)
     results = []
     for node in group.outputs:
@@ -121,7 +120,7 @@ def _keep(group: Group, space: Space, passes: list[Pass], level: dict[Node, int]
             if before is not None and before < number:
                 if node in passes[before].keep:
                     continue
-                if static(node.shape) == space.shape and subtree_cost(group, node) > DEAR:
+                if node.shape == space.shape and subtree_cost(group, node) > DEAR:
                     passes[before].keep.append(node)
                     continue
             stack += node.inputs

@@ -8,8 +8,8 @@ stretches do not depend on how many threads happen to run, so results do not eit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, prod
 
+from xlac.ir.dims import at_opt, ceil_div, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
@@ -47,7 +47,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
 
 def _is_split(rows: Rows) -> bool:
     """Whether threads would have too few results to share, and enough elements to be worth it."""
-    results, work = prod(rows.space.kept), rows.each * prod(rows.space.shape)
+    results, work = at_opt(volume(rows.space.kept)), rows.each * at_opt(volume(rows.space.shape))
     plain = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
     return plain and rows.target.threads > 1 and results <= 2 * rows.target.threads and work > 4 * SERIAL_WORK
 
@@ -58,25 +58,25 @@ class _Partial(Rows):
     def __init__(self, elements: Elements, space: Space) -> None:
         super().__init__(elements, space)
         others = [run for run in self.reduced if run is not self.vector]
-        self.run = max(others or self.reduced, key=lambda r: r.extent)
-        each = self.each * prod(space.shape) // self.run.extent
-        pieces = max(1, min(PIECES * self.target.threads, self.run.extent * each // THREAD_WORK, self.run.extent))
+        self.run = max(others or self.reduced, key=lambda r: r.usual)
+        each = self.each * at_opt(volume(space.shape)) // self.run.usual
+        pieces = max(1, min(PIECES * self.target.threads, self.run.usual * each // THREAD_WORK, self.run.usual))
         block = self.lanes * self.copies if self.run is self.vector else 1
-        self.length = ceil(self.run.extent / pieces / block) * block
-        self.pieces = ceil(self.run.extent / self.length)
+        self.length = -(-self.run.usual // pieces // block) * block
+        self.pieces = ceil_div(self.run.extent, self.length)
         self.piece: Expr = build.index(0)
-        self.limit: Expr | int = self.length
+        self.limit: build.Number = self.length
         reductions = [r for one in self.plan.passes for r in one.reductions]
         self.scratch = {
-            r: Scratch(r.type.dtype.compute, self.pieces * prod(space.kept), "partial") for r in reductions
+            r: Scratch(r.type.dtype.compute, self.pieces * volume(space.kept), "partial") for r in reductions
         }
 
     def write(self) -> None:
         """One parallel loop over stretches; inside it the loops over the kept axes."""
         every = Run(self.pieces, ())
-        with outer(self.builder, self.target, [every], self.each * prod(self.space.shape) // self.pieces) as counters:
+        with outer(self.builder, self.target, [every], self.each * at_opt(volume(self.space.shape)) // max(1, every.usual)) as counters:
             self.piece = counters.pop(every)
-            if self.run.extent % self.length:
+            if divisor(self.run.extent) % self.length:
                 left = build.sub(self.run.extent, build.mul(self.piece, self.length))
                 shorter = build.apply(Primitive.MIN, build.index(self.length), left)
                 self.limit = bounded(self.builder, shorter, self.length)
@@ -93,7 +93,7 @@ class _Partial(Rows):
 
                 strips(self.builder, self.target, 0, vector.extent, self.lanes, self.copies, body)
 
-    def _stretch(self, run: Run) -> tuple[Expr | int, Expr | int]:
+    def _stretch(self, run: Run) -> tuple[build.Number, build.Number]:
         return (build.mul(self.piece, self.length), self.limit) if run is self.run else (0, run.extent)
 
     def _finish(self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index) -> None:
@@ -149,4 +149,4 @@ class _Combine(Rows):
 def _place(space: Space, piece: Expr, index: Index) -> Expr:
     """Where a partial result lies: pieces one after another, each with all results."""
     kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
-    return build.add(build.mul(piece, prod(space.kept)), linear(kept, row_major(space.kept), space.kept))
+    return build.add(build.mul(piece, volume(space.kept)), linear(kept, row_major(space.kept), space.kept))

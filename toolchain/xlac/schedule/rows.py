@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from math import prod
 
+from xlac.ir.dims import Dim, Shape, at_opt, divisor, most, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.control import Pick
@@ -31,11 +31,12 @@ from xlac.schedule.group import Group, Scheduled
 from xlac.schedule.nest import (
     CHUNKS,
     SERIAL_WORK,
-    bounded,
     chunk_of,
     joins,
     lanes_for,
     outer,
+    piece,
+    pieces_of,
     strips,
     unroll_for,
 )
@@ -43,7 +44,6 @@ from xlac.schedule.passes import Pass, Passes, Space, plan, reduced_inputs
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Access, Buffer, Expr, Var
-from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
 KEEP_BYTES = 32 << 10  # of values kept between passes on a thread's stack
@@ -106,7 +106,7 @@ class Rows:
         return [b for a, b in pairwise(moved) if (a in reduced) != (b in reduced)]
 
     def _size(self) -> None:
-        extent = self.vector.extent if self.vector else 1
+        extent = self.vector.extent if self.vector else volume(())
         self.lanes = lanes_for(self.target, self.survey.dtypes, extent)
         self.copies, self.join = unroll_for(self.target, self.survey.statements), joins(self.target, self.survey.flops)
         if self.by_row and self.ordered:
@@ -118,34 +118,30 @@ class Rows:
     def write(self) -> None:
         """All loops, from the outermost."""
         if self.by_row:
-            with outer(self.builder, self.target, self.kept, self.each * self.space.count) as counters:
+            with outer(self.builder, self.target, self.kept, self.each * at_opt(self.space.count)) as counters:
                 self._row(counters)
             return
         vector = self.vector
         assert vector is not None
         rest = [run for run in self.kept if run is not vector]
-        each = max(1, self.each * self.space.count)
+        each = max(1, self.each * at_opt(self.space.count))
         chunk = chunk_of(self.lanes * self.copies, each)
-        rows = prod(run.extent for run in rest)
+        rows = at_opt(volume(tuple(run.extent for run in rest)))
 
-        def strip(counters: dict[Run, Expr], start: Expr | int, length: Expr | int) -> None:
+        def strip(counters: dict[Run, Expr], start: build.Number, length: build.Number) -> None:
             def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
                 with self.elements.masked(mask):
                     self._columns(counters, vector, bases, wide)
 
             strips(self.builder, self.target, start, length, self.lanes, self.copies, body)
 
-        if rows * vector.extent * each >= SERIAL_WORK and rows < CHUNKS * max(2, self.target.threads) and vector.extent >= 2 * chunk:
-            pieces = Run(-(-vector.extent // chunk), ())
+        if rows * vector.usual * each >= SERIAL_WORK and rows < CHUNKS * max(2, self.target.threads) and vector.usual >= 2 * chunk:
+            pieces = pieces_of(vector.extent, chunk)
             with outer(self.builder, self.target, [*rest, pieces], chunk * each) as counters:
                 start = build.mul(counters.pop(pieces), chunk)
-                if vector.extent % chunk:
-                    left = build.apply(Primitive.MIN, build.index(chunk), build.sub(vector.extent, start))
-                    strip(counters, start, bounded(self.builder, left, chunk))
-                else:
-                    strip(counters, start, chunk)
+                strip(counters, start, piece(self.builder, start, vector.extent, chunk))
             return
-        with outer(self.builder, self.target, rest, vector.extent * each) as counters:
+        with outer(self.builder, self.target, rest, vector.usual * each) as counters:
             strip(counters, 0, vector.extent)
 
     def _row(self, counters: Mapping[Run, Expr]) -> None:
@@ -154,7 +150,7 @@ class Rows:
         kept = expand(counters, self.space.shape)
         for one in self.plan.passes:
             homes = self._homes(one)
-            tail = vector is not None and not self.target.masked and self.lanes > 1 and vector.extent % self.lanes > 0
+            tail = vector is not None and not self.target.masked and self.lanes > 1 and divisor(vector.extent) % self.lanes > 0
             copies = self._copies(one)
             gathered = {r: Accumulator(self.elements, r, self.lanes, copies, tail=tail) for r in one.reductions}
             inside = dict(counters)
@@ -186,7 +182,7 @@ class Rows:
             self._settle(one, kept)
         self._store_results(kept)
 
-    def _stretch(self, run: Run) -> tuple[Expr | int, Expr | int]:
+    def _stretch(self, run: Run) -> tuple[build.Number, build.Number]:
         """Where the loop over a reduced run begins, and how far it goes."""
         return 0, run.extent
 
@@ -210,7 +206,7 @@ class Rows:
         """Vectors that a pass along rows works on at once: as many accumulators hide the latency of each."""
         if self.vector is None or self.lanes == 1:
             return 1
-        copies = min(unroll_for(self.target, 2 * one.size, self.survey.flops), self.vector.extent // self.lanes)
+        copies = min(unroll_for(self.target, 2 * one.size, self.survey.flops), self.vector.usual // self.lanes)
         return 1 << max(1, copies).bit_length() - 1
 
     def _columns(self, counters: Mapping[Run, Expr], vector: Run, bases: Sequence[Expr], wide: int) -> None:
@@ -288,10 +284,10 @@ class Rows:
         reduced = [a for a in range(len(self.space.shape)) if a in self.space.reduced]
         for node in one.keep:
             dtype = node.type.dtype.compute
-            size = self.space.count
+            size = most(self.space.count)
             if size * dtype.nbytes <= room:
                 room -= size * dtype.nbytes
-                strides = [0] * len(self.space.shape)
+                strides: list[Dim] = [0] * len(self.space.shape)
                 for axis, step in zip(reduced, row_major([self.space.shape[a] for a in reduced]), strict=True):
                     strides[axis] = step
                 found[node] = self.builder.local("row", dtype, size), tuple(strides)
@@ -319,4 +315,4 @@ class Rows:
         return found
 
 
-_Home = tuple[Buffer, tuple[int, ...]]
+_Home = tuple[Buffer, Shape]

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from math import prod
 
-from xlac.ir.dims import static
+from xlac.ir.dims import at_opt, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ops import numeric, view
 from xlac.ops.control import Pick
@@ -20,7 +19,7 @@ from xlac.schedule import cost, elementwise, operands
 from xlac.schedule.access import Run
 from xlac.schedule.elements import Elements, row_major
 from xlac.schedule.group import Copying, Group, Kind, Launching, Scheduled, Scratch, Value
-from xlac.schedule.nest import lanes_for, outer, serial, strips
+from xlac.schedule.nest import lanes_for, outer, pieces_of, serial, strips
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
@@ -41,7 +40,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     count = len(hero.results)
     found = {n.op.index if isinstance(n.op, Pick) else 0: n for n in group.outputs}
     results: list[Value] = [
-        found.get(k) or Scratch(t.dtype, prod(static(t.shape)), "result") for k, t in enumerate(hero.results)
+        found.get(k) or Scratch(t.dtype, t.size, "result") for k, t in enumerate(hero.results)
     ]
     launches: list[Launching] = []
     copies: list[Copying] = []
@@ -51,7 +50,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
         else:
             copies.append(Copying(x, result))
     xs, updates = hero.inputs[:count], hero.inputs[count + 1 :]
-    if prod(static(updates[0].shape)):
+    if updates[0].type.size != 0:
         elements = Elements(Builder(), group, target)
         _Updates(elements, op, results).write()
         launches.append(elements.launch(name, cost.work(group)))
@@ -79,7 +78,7 @@ class _Updates:
         hero = elements.group.hero
         count = len(results)
         self.indices, self.updates = hero.inputs[count], hero.inputs[count + 1 :]
-        self.shape, self.sizes = static(hero.results[0].shape), static(self.updates[0].shape)
+        self.shape, self.sizes = hero.results[0].shape, self.updates[0].shape
         self.buffers = [elements.parameter(r, Access.UPDATE) for r in results]
         gone = {*op.inserted_window_dims, *op.input_batching_dims}
         kept = [a for a in range(len(self.shape)) if a not in gone]
@@ -88,20 +87,21 @@ class _Updates:
     def write(self) -> None:
         target, builder = self.elements.target, self.builder
         last = len(self.sizes) - 1
-        width, lanes = (self.sizes[last], self._lanes(target)) if self.sizes else (1, 1)
+        width, lanes = (self.sizes[last], self._lanes(target)) if self.sizes else (volume(()), 1)
         if lanes == 1:
             with self._loops([Run(n, (a,)) for a, n in enumerate(self.sizes)], STEP) as counters:
                 self._update(tuple(counters[run] for run in sorted(counters, key=lambda r: r.axes)), None)
             return
         loops = [Run(n, (a,)) for a, n in enumerate(self.sizes[:last])]
-        block = lanes * (PIECE if width >= 2 * PIECE * lanes else -(-width // lanes))
-        pieces = Run(-(-width // block), ())
+        usual = at_opt(width)
+        block = lanes * (PIECE if usual >= 2 * PIECE * lanes else max(1, -(-usual // lanes)))
+        pieces = pieces_of(width, block)
         # columns may be shared by threads whatever the places are: no two of them meet
-        with outer(builder, target, [pieces], STEP * prod(self.sizes) // pieces.extent) as split:
+        with outer(builder, target, [pieces], STEP * at_opt(volume(self.sizes)) // max(1, pieces.usual)) as split:
             start = build.mul(split[pieces], block)
-            length: Expr | int = block if width % block == 0 else width
-            if pieces.extent > 1 and width % block:
-                stop = build.apply(P.MIN, build.add(start, block), build.index(width))
+            length: build.Number = block if divisor(width) % block == 0 else width
+            if pieces.extent != 1 and divisor(width) % block:
+                stop = build.apply(P.MIN, build.add(start, block), build.lift(width))
                 length = builder.let("length", build.sub(stop, start))
             found: dict[Run, Expr] = {}
             with serial(builder, loops, found):
@@ -128,7 +128,7 @@ class _Updates:
         """Vectors along the last axis of the updates, if it is one of the window that lies dense in x."""
         last = len(self.sizes) - 1
         axis = next((a for a, spot in self.window.items() if spot == last), None)
-        if axis is None or prod(self.shape[axis + 1 :]) != 1:
+        if axis is None or volume(self.shape[axis + 1 :]) != 1:
             return 1
         if axis in self.op.scatter_dims_to_operand_dims and not target.masked:
             return 1
@@ -172,7 +172,7 @@ class _Updates:
         inside = []
         for axis in sorted(op.scatter_dims_to_operand_dims):
             inside.append(build.apply(P.LE, build.index(0), where[axis]))
-            inside.append(build.apply(P.LT, where[axis], build.index(self.shape[axis])))
+            inside.append(build.apply(P.LT, where[axis], build.lift(self.shape[axis])))
         place: Expr = build.index(0)
         for entry, stride in zip(where, row_major(self.shape), strict=True):
             place = build.add(place, build.mul(entry, stride))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
-from xlac.ir.dims import static
 from xlac.schedule.group import Group, Kind, Scheduled
 from xlac_sdk.target import Target
 
@@ -15,7 +12,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     A group whose outputs hold no elements has none. CLAIMED and CONTROL groups are host steps, which have no
     kernels: the planner writes them.
     """
-    if not any(prod(static(t.shape)) for node in group.outputs for t in node.results):
+    if all(t.size == 0 for node in group.outputs for t in node.results):
         return Scheduled(())
     match group.kind:
         case Kind.ELEMENTWISE:

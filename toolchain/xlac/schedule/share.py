@@ -13,7 +13,7 @@ import numpy as np
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import attributes
 from xlac.ops.leaf import Const, Param
-from xlac.schedule.group import Copying, Group, Launching, Packed, Scheduled, Scratch, Value
+from xlac.schedule.group import Copying, Group, Packed, Scheduled, Scratch, Value
 from xlac.schedule.schedule import schedule
 from xlac_sdk.target import Target
 
@@ -91,6 +91,6 @@ def _translate(group: Group, scheduled: Scheduled, other: Group) -> Scheduled:
             case Packed():
                 return replace(old, sources=tuple(nodes[s] for s in old.sources))
 
-    launches = tuple(Launching(step.kernel, tuple(map(value, step.arguments))) for step in scheduled.launches)
+    launches = tuple(replace(step, arguments=tuple(map(value, step.arguments))) for step in scheduled.launches)
     copies = tuple(Copying(nodes[c.source], value(c.target)) for c in scheduled.copies)
     return Scheduled(launches, tuple((nodes[a], nodes[b]) for a, b in scheduled.in_place), copies)

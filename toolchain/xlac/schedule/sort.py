@@ -8,9 +8,8 @@ so equal keys keep their order. Strings are independent: threads share them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
-from xlac.ir.dims import static
+from xlac.ir.dims import Sym, at_opt, most, volume
 from xlac.ir.graph import Node
 from xlac.ops.control import Pick
 from xlac.ops.order import Sort
@@ -46,18 +45,19 @@ class _Sorter:
         op = self.hero.op
         assert isinstance(op, Sort)
         self.op = op
-        self.shape = static(self.hero.inputs[0].shape)
+        self.shape = self.hero.inputs[0].shape
         self.count = self.shape[op.axis]
-        strings = prod(n for a, n in enumerate(self.shape) if a != op.axis)
+        strings = volume(tuple(n for a, n in enumerate(self.shape) if a != op.axis))
         self.dtypes = [t.dtype for t in self.hero.results]
         # a string's two halves lie one after the other
-        self.scratch = [Scratch(d, 2 * strings * self.count, "sort") for d in self.dtypes] if self.count > 1 else []
+        self.scratch = [Scratch(d, strings * self.count * 2, "sort") for d in self.dtypes] if self.count not in (0, 1) else []
 
     def write(self) -> None:
         axis = self.op.axis
         loops = [Run(n, (a,)) for a, n in enumerate(self.shape) if a != axis]
-        levels = max(1, self.count - 1).bit_length() if self.count > 1 else 0
-        with outer(self.builder, self.elements.target, loops, STEP * self.count * (levels + 1)) as counters:
+        usual = at_opt(self.count)
+        levels = max(1, usual - 1).bit_length() if usual > 1 else 0
+        with outer(self.builder, self.elements.target, loops, STEP * usual * (levels + 1)) as counters:
             place = {run.axes[0]: counter for run, counter in counters.items()}
 
             def at(k: Expr) -> tuple[Expr, ...]:
@@ -69,16 +69,31 @@ class _Sorter:
             string: Expr = build.index(0)
             for run in loops:
                 string = build.add(build.mul(string, run.extent), counters[run])
-            base = build.mul(string, 2 * self.count)
+            base = build.mul(string, self.count * 2)
             buffers = [self.elements.parameter(s, Access.UPDATE) for s in self.scratch]
             with self.builder.loop("k", 0, self.count) as k:
                 for buffer, x in zip(buffers, self.hero.inputs, strict=True):
                     self.elements.store_to(buffer, build.add(base, k), self.elements.at(x, at(k)))
-            with self.builder.loop("level", 0, levels) as level:
-                self._level(buffers, base, level)
-            done = build.add(base, (levels % 2) * self.count)
+            if isinstance(self.count, Sym):
+                done = self._open_levels(buffers, base, self.count)
+            else:
+                with self.builder.loop("level", 0, levels) as level:
+                    self._level(buffers, base, level)
+                done = build.add(base, (levels % 2) * self.count)
             with self.builder.loop("k", 0, self.count) as k:
                 self._store(at(k), [self.elements.load(b, build.add(done, k)) for b in buffers])
+
+    def _open_levels(self, buffers: Sequence[Buffer], base: Expr, count: Sym) -> Expr:
+        """All levels that a length which the call decides needs; where the sorted string is in the end."""
+        builder = self.builder
+        done = builder.variable("done", build.index(0))
+        with builder.loop("level", 0, max(1, most(count) - 1).bit_length()) as level:
+            width = build.apply(P.SHL, build.index(1), level)
+            with builder.when(build.apply(P.LT, width, build.lift(count))):
+                self._level(buffers, base, level)
+                builder.assign(done, build.add(level, 1))
+        odd = build.apply(P.AND, fixed(self.elements, done), build.index(1))
+        return builder.let("done", build.add(base, build.mul(odd, count)))
 
     def _store(self, at: tuple[Expr, ...], values: Sequence[Expr]) -> None:
         for node, number in self._results():
@@ -92,12 +107,12 @@ class _Sorter:
         """Merges all pairs of runs of length 2^level, from the half that the level's parity says into the other."""
         builder, count = self.builder, self.count
         odd = builder.let("odd", build.apply(P.AND, level, build.index(1)))
-        source = builder.let("from", build.add(base, build.apply(P.MUL, odd, build.index(count))))
-        other = builder.let("into", build.add(base, build.apply(P.MUL, build.sub(1, odd), build.index(count))))
+        source = builder.let("from", build.add(base, build.apply(P.MUL, odd, build.lift(count))))
+        other = builder.let("into", build.add(base, build.apply(P.MUL, build.sub(1, odd), build.lift(count))))
         width = builder.let("width", build.apply(P.SHL, build.index(1), level))
         both = builder.let("both", build.add(width, width))
         pairs = builder.let("pairs", build.apply(P.DIV, build.sub(build.add(both, count), 1), both))
-        last = build.index(count)
+        last = build.lift(count)
         with builder.loop("pair", 0, pairs) as pair:
             low = builder.let("low", build.apply(P.MUL, pair, both))
             middle = builder.let("middle", build.apply(P.MIN, build.add(low, width), last))
@@ -106,8 +121,8 @@ class _Sorter:
             with builder.loop("k", low, high) as k:
                 i, j = fixed(self.elements, left), fixed(self.elements, right)
                 # past the end of a run its place is still read, and the choice ignores it
-                j_safe = builder.let("j", build.apply(P.MIN, j, build.index(count - 1)))
-                i_safe = builder.let("i", build.apply(P.MIN, i, build.index(count - 1)))
+                j_safe = builder.let("j", build.apply(P.MIN, j, build.lift(count - 1)))
+                i_safe = builder.let("i", build.apply(P.MIN, i, build.lift(count - 1)))
                 first = [builder.let("a", self.elements.load(b, build.add(source, i_safe))) for b in buffers]
                 second = [builder.let("b", self.elements.load(b, build.add(source, j_safe))) for b in buffers]
                 before = builder.let("before", self._before(second, first))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from xlac.ir.dims import Dim, Sym, at_opt, ceil_div
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
@@ -19,7 +20,7 @@ WIDEST = 8  # vectors a tile is wide at most
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An extent cut into `full` tiles of `step` and a last one of `rest` elements (0: none)."""
+    """A known extent cut into `full` tiles of `step` and a last one of `rest` elements (0: none)."""
 
     extent: int
     step: int
@@ -35,6 +36,33 @@ class Split:
     @property
     def count(self) -> int:
         return self.full + bool(self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSplit:
+    """An extent that the call decides, cut into `full` tiles of `step`, and what is left into smaller ones."""
+
+    extent: Sym
+    step: int
+
+    @property
+    def full(self) -> Dim:
+        return self.extent // self.step
+
+    @property
+    def count(self) -> Dim:
+        """Tiles, when all that is left counts as one."""
+        return ceil_div(self.extent, self.step)
+
+    @property
+    def smaller(self) -> tuple[int, ...]:
+        """Sizes of tiles for what is left, descending to 1: first the one that is usual, then halves."""
+        sizes = {at_opt(self.extent) % self.step} | {self.step >> k for k in range(1, self.step.bit_length())}
+        return tuple(sorted((size for size in sizes if size), reverse=True))
+
+
+def split_of(extent: Dim, step: int) -> Split | OpenSplit:
+    return OpenSplit(extent, step) if isinstance(extent, Sym) else Split(extent, step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,14 @@ The starts are clamped once a thread; the innermost axis of the slice, which lie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
-from xlac.ir.dims import static
+from xlac.ir.dims import at_opt, divisor, volume
 from xlac.ops.index import index_element
 from xlac.schedule import cost, operands
 from xlac.schedule.access import Run
 from xlac.schedule.elements import Elements, is_immediate, row_major
 from xlac.schedule.group import Copying, Group, Launching, Scheduled
-from xlac.schedule.nest import lanes_for, outer, strips
+from xlac.schedule.nest import lanes_for, outer, pieces_of, strips
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Access, Expr, Work
@@ -30,7 +29,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     x, *others = hero.inputs
     new = operands.part(group, tuple(others), frozenset())
     launches: tuple[Launching, ...] = ()
-    if prod(static(others[0].shape)):
+    if others[0].type.size != 0:
         elements = Elements(Builder(), group, target)
         _write(elements, group, new, target)
         launches = (elements.launch(name, _work(group, new)),)
@@ -50,25 +49,25 @@ def _work(group: Group, new: Group) -> Work:
 def _write(elements: Elements, group: Group, new: Group, target: Target) -> None:
     builder, hero = elements.builder, group.hero
     x, update, *starts = hero.inputs
-    shape, sizes = static(x.shape), static(update.shape)
+    shape, sizes = x.shape, update.shape
     buffer = elements.parameter(hero, Access.UPDATE)
-    width = sizes[-1] if sizes else 1
+    width = sizes[-1] if sizes else volume(())
     dtypes = [n.type.dtype for n in (update, *new.nodes) if n not in starts]
     lanes = lanes_for(target, dtypes, width)
-    block = min(lanes * PIECE, -(-width // lanes) * lanes)
+    block = min(lanes * PIECE, max(1, -(-at_opt(width) // lanes)) * lanes)
     loops = [Run(extent, (axis,)) for axis, extent in enumerate(sizes[:-1])]
-    pieces = Run(-(-width // block), ())
+    pieces = pieces_of(width, block)
     each = block * (1 + cost.weight(update.op))
     with outer(builder, target, [*loops, pieces], each) as counters:
         firsts: list[Expr] = []
         for start, extent, size in zip(starts, shape, sizes, strict=True):
             limit = extent - size
-            firsts.append(builder.let("start", index_element(elements.at(start, ()), limit)) if limit else build.index(0))
+            firsts.append(builder.let("start", index_element(elements.at(start, ()), limit)) if limit != 0 else build.index(0))
         before = tuple(counters[run] for run in loops)
         base = build.mul(counters[pieces], block)
-        length: Expr | int = block if width % block == 0 else width
-        if pieces.extent > 1 and width % block:
-            stop = build.apply(Primitive.MIN, build.add(base, block), build.index(width))
+        length: build.Number = block if divisor(width) % block == 0 else width
+        if pieces.extent != 1 and divisor(width) % block:
+            stop = build.apply(Primitive.MIN, build.add(base, block), build.lift(width))
             length = builder.let("length", build.sub(stop, base))
 
         def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:

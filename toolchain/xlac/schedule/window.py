@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xlac.ir.dims import static
+from xlac.ir.dims import Dim, Shape, at_opt, most
 from xlac.ir.graph import Node
 from xlac.ir.op import Index, frozen_array
 from xlac.ops import leaf, numeric, view
@@ -39,7 +39,7 @@ class Tap:
     """One axis of the window: its positions, how they lie in x, and whether they may lie outside of it."""
 
     extent: int
-    size: int  # of x
+    size: Dim  # of x
     stride: int
     low: int
     dilation: int
@@ -58,7 +58,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
             return _results_apart(group, target, name)
         return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
     xs = hero.inputs if op.body is None else hero.inputs[: len(hero.inputs) // 2]
-    shape = static(hero.results[0].shape)
+    shape = hero.results[0].shape
     copied = not all(_direct(op, a, len(shape)) for a in range(len(shape)))
     elements = Elements(Builder(), group, target)
     launches: list[Launching] = []
@@ -114,7 +114,7 @@ def _results_apart(group: Group, target: Target, name: str) -> Scheduled:
     rest = tuple(n for n in group.outputs if n not in picks)
     after = elementwise.schedule(operands.part(group, rest, frozenset(picks)), target, f"{name}_epilogue")
     inner = [n for n in picks if n not in group.outputs]
-    places = {n: Scratch(n.type.dtype, prod(static(n.shape)), "result") for n in inner}
+    places = {n: Scratch(n.type.dtype, n.type.size, "result") for n in inner}
     return Scheduled(operands.with_scratch((*first.launches, *after.launches), places))
 
 
@@ -125,14 +125,14 @@ class _Windows:
         self.elements, self.builder, self.after, self.op, self.xs = elements, elements.builder, after, op, xs
         self.group = elements.group
         self.hero = self.group.hero
-        sizes = static(xs[0].shape)
+        sizes = xs[0].shape
         self.taps = []
         for axis, extent in enumerate(op.window):
             low, high = (0, 0) if copied else (op.low[axis], op.high[axis])
             hangs = low > 0 or high > 0
             self.taps.append(Tap(extent, sizes[axis], op.strides[axis], low, op.window_dilation[axis], hangs))
 
-    def write(self, shape: tuple[int, ...]) -> None:
+    def write(self, shape: Shape) -> None:
         builder, target = self.builder, self.elements.target
         dtypes = [t.dtype for n in (*self.group.nodes, *self.group.inputs) for t in n.results]
         each = prod(self.op.window) * 2
@@ -140,10 +140,10 @@ class _Windows:
             self._several([()], 1)
             return
         lanes = lanes_for(target, dtypes, shape[-1])
-        loops = [Run(n, (a,)) for a, n in enumerate(shape[:-1]) if n > 1]
+        loops = [Run(n, (a,)) for a, n in enumerate(shape[:-1]) if n != 1]
         copies = 4 if target.vector_bytes and not target.size and self.op.body is None else 1
 
-        with outer(builder, target, loops, shape[-1] * each) as counters:
+        with outer(builder, target, loops, at_opt(shape[-1]) * each) as counters:
             front: list[Expr] = [build.index(0)] * (len(shape) - 1)
             for run, counter in counters.items():
                 front[run.axes[0]] = counter
@@ -198,7 +198,7 @@ class _Windows:
         start = build.apply(Primitive.MAX, build.index(0), first)
         stop = build.apply(Primitive.MIN, build.index(tap.extent), build.add(first, tap.size))
         named = bounded(self.builder, start, tap.extent + tap.low)
-        return named, bounded(self.builder, stop, tap.extent, -tap.size - tap.extent)
+        return named, bounded(self.builder, stop, tap.extent, -most(tap.size) - tap.extent)
 
     def _combine(self, state: Sequence[Var], at: Index) -> None:
         """Takes in the elements at one position of the window."""
