@@ -169,6 +169,14 @@ def test_the_command_runs_it_like_a_spec(made: Path, tmp_path: Path, capsys: pyt
     assert status(["run", str(made), "--input", "image=ones", "--expect", f"@{tmp_path}/probs.npy"]) == 1
 
 
+def test_calls_of_an_artefact_are_timed(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["bench", str(made), "--seconds", "0.02", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["model"] == "digits" and 0 < told["best_us"] <= told["median_us"]
+    assert status(["bench", str(made), "--seconds", "0.02"]) == 0
+    assert "us median" in capsys.readouterr().out
+
+
 BUILD = "from xlac.cli import status; import sys; sys.exit(status(sys.argv[1:]))"
 
 

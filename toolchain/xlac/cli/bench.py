@@ -16,7 +16,7 @@ from xlac.cli.options import chosen, request, spec_options, target_options
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Time to measure for.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(seconds: float, as_json: bool, **options: Any) -> None:
-    """Compile SPEC and time calls with random inputs.
+    """Compile SPEC and time calls with random inputs; of a folder that xlac build made, the calls only.
 
     Reports compile time, the median and quartiles of a call, its rates of arithmetic and traffic as shares of what
     this machine does at most (measured beside it), and the kernels that take the most time.
@@ -26,6 +26,11 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
     import numpy as np
 
     from xlac.cli.arrays import make
+    from xlac.cli.options import is_artefact
+
+    if is_artefact(options["spec"]):
+        artefact_bench(seconds, as_json, options)
+        return
     from xlac.cli.build import open_model
     from xlac.compiler import executable, lower
     from xlac.debug import ceilings
@@ -52,11 +57,7 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
         "threads": choice.threads,
         "compile_seconds": round(compile_seconds, 4),
         "compile_cpu_seconds": round(compile_cpu, 4),
-        "calls": len(times),
-        "median_us": call * 1e6,
-        "p25_us": float(np.percentile(times, 25)) * 1e6,
-        "p75_us": float(np.percentile(times, 75)) * 1e6,
-        "best_us": min(times) * 1e6,
+        **spread(times),
         "flops": work.flops,
         "bytes": work.bytes,
         "gflops_per_second": work.flops / call / 1e9,
@@ -72,6 +73,42 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
         click.echo(json.dumps(result))
     else:
         tell(result)
+
+
+def artefact_bench(seconds: float, as_json: bool, options: dict[str, Any]) -> None:
+    """Times calls of an artefact at its sizes' `opt`; the compiler is not imported."""
+    import numpy as np
+
+    from xlac.cli.arrays import make
+    from xlac.cli.options import artefact
+    from xlac.loaded import load
+
+    model = load(artefact(**options))
+    sizes = {symbol.name: symbol.opt for symbol in model.program.sizes}
+    generator = np.random.default_rng(0)
+    inputs = [make("random", slot.dtype, slot.extents(sizes), generator) for slot in model.program.inputs]
+    facts = model.manifest
+    result = {"model": facts.name, "target": facts.target, "flops": facts.flops, **spread(measure(lambda: model(*inputs), seconds))}
+    if as_json:
+        click.echo(json.dumps(result))
+        return
+    click.echo(f"{facts.name} on {facts.target}, built ahead of time")
+    tell_calls(result)
+
+
+def spread(times: list[float]) -> dict[str, Any]:
+    """How long calls took, in microseconds."""
+    import numpy as np
+
+    low, median, high = (float(np.percentile(times, at)) * 1e6 for at in (25, 50, 75))
+    return {"calls": len(times), "median_us": median, "p25_us": low, "p75_us": high, "best_us": min(times) * 1e6}
+
+
+def tell_calls(result: dict[str, Any]) -> None:
+    click.echo(
+        f"  call      {result['median_us']:.2f} us median, quartiles {result['p25_us']:.2f}–{result['p75_us']:.2f}, "
+        f"best {result['best_us']:.2f}, over {result['calls']} samples"
+    )
 
 
 def shares(lowered: Any, backend: Any, inputs: Any, seconds: float) -> dict[str, float]:
@@ -99,10 +136,7 @@ def tell(result: dict[str, Any]) -> None:
 
     click.echo(f"{result['model']} on {result['target']}, {result['threads']} thread(s)")
     click.echo(f"  compile   {result['compile_seconds']:.2f} s ({result['compile_cpu_seconds']:.2f} s of CPU)")
-    click.echo(
-        f"  call      {result['median_us']:.2f} us median, quartiles {result['p25_us']:.2f}–{result['p75_us']:.2f}, "
-        f"best {result['best_us']:.2f}, over {result['calls']} samples"
-    )
+    tell_calls(result)
     rate, traffic = result["gflops_per_second"], result["gbytes_per_second"]
     click.echo(f"  rate      {rate:.1f} GFLOP/s over {result['flops']:,} flops{of_most('gflops_per_second', 'this machine does')}")
     click.echo(f"  traffic   {traffic:.1f} GB/s over {result['bytes']:,} bytes{of_most('gbytes_per_second', 'memory gives')}")
