@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch._functorch.aot_autograd import aot_export_module
+from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
@@ -38,7 +39,9 @@ class Case:
 
     def graph(self) -> GraphModule:
         """Functional ATen operations, as AOTAutograd gives them to a backend."""
-        module, _ = aot_export_module(_Module(self.function), tuple(self.tensors), trace_joint=False, decompositions=decompositions())
+        mode = FakeTensorMode(allow_non_fake_inputs=True)  # constants are made while the function runs
+        fakes = tuple(mode.from_tensor(t) for t in self.tensors)
+        module, _ = aot_export_module(_Module(self.function), fakes, trace_joint=False, decompositions=decompositions())
         (last,) = (n for n in module.graph.nodes if n.op == "output")
         last.args = (last.args[0][-len(self.eager()) :],)  # new values of mutated arguments come first
         module.graph.eliminate_dead_code()

@@ -181,6 +181,23 @@ def _replaced(call: Call, x: Node, src: Node, axis: int, start: Dim, step: int) 
     return build.select(hit, wide, x)
 
 
+@aten("diagonal_scatter")
+def diagonal_scatter(call: Call, x: Node, src: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Node:
+    """A diagonal of two axes replaced."""
+    rank = x.type.rank
+    axes = normal_axis(dim1, rank), normal_axis(dim2, rank)
+    perm = [*(a for a in range(rank) if a not in axes), *axes]
+    moved = build.transpose(x, perm)
+    rows, columns = moved.shape[-2:]
+    first = max(0, -offset)
+    outer = [0] * (rank - 2)
+    along = build.pad(src, build.constant(0, x.type.dtype), [*outer, first], [*outer, rows - first - src.shape[-1]])
+    wide = build.broadcast_to(build.reshape(along, (*along.shape, 1)), moved.shape)
+    gap = build.sub(build.iota((rows, columns), 1), build.iota((rows, columns), 0))
+    found = build.select(build.broadcast_to(build.compare(gap, "eq", offset), moved.shape), wide, moved)
+    return build.transpose(found, [perm.index(a) for a in range(rank)])
+
+
 @aten("embedding_dense_backward")
 def embedding_backward(call: Call, grad: Node, indices: Node, num_weights: Dim, padding_idx: int, scale_by_freq: bool) -> Node:
     """The rows of `grad` summed by the row of the table that they were read from."""
