@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 from onnx_cases import INT64, agree, model, ours, reference, value
 
 import xlac
+from xlac.cli import status
 from xlac.frontends.onnx import load
 from xlac.model import Undecided
 from xlac.sizes import Specializing
@@ -190,3 +193,15 @@ def test_branches_of_different_shapes_need_their_condition() -> None:
                   [value("c", [], TensorProto.BOOL), value("x", [3])], [value("z", None)])  # fmt: skip
     for truth in (True, False):
         assert ours(proto, {"c": np.asarray(truth), "x": np.ones(3, np.float32)})[0].size == (6 if truth else 3)
+
+
+def test_the_command_line_gives_values_that_decide_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "m.onnx"
+    proto = model([node("Reshape", ["x", "to"], ["z"], name="shape it")], [value("x", [6]), value("to", [2], INT64)], [value("z", None)])
+    file.write_bytes(proto.SerializeToString())
+    assert status(["check", str(file)]) == 2
+    assert "--set to=" in capsys.readouterr().err
+    assert status(["check", str(file), "--set", "to=[2, 3]"]) == 0
+    assert "f32[2, 3]" in capsys.readouterr().out
+    assert status(["run", str(file), "-t", "reference", "-i", "to=2xi64=3,2"]) == 0
+    assert "z: float32[3, 2]" in capsys.readouterr().out

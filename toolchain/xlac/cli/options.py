@@ -54,6 +54,13 @@ def _size(text: str) -> int | str:
 
 
 def _scalar(text: str) -> object:
+    """A number, a truth, null, a list of these as `[2, 3]`, an array as `@file.npy`, or text."""
+    if text.startswith("["):
+        return _listed(text)
+    if text.startswith("@") and text.endswith(".npy"):
+        from xlac.cli.arrays import load_npy
+
+        return load_npy(Path(text[1:]), text)
     for kind in (int, float):
         try:
             return kind(text)
@@ -62,12 +69,22 @@ def _scalar(text: str) -> object:
     return {"true": True, "false": False, "null": None}.get(text, text)
 
 
+def _listed(text: str) -> object:
+    """A list of numbers, also of lists; other text as it is."""
+    import json
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def spec_options(function: Command) -> Command:
     """SPEC, --dim, --set and --allow-outside."""
     decorators = [
         click.argument("spec", type=click.Path(path_type=Path)),
         click.option("--dim", "dim", multiple=True, metavar="NAME=N", help="Fix or narrow (1..8) a symbolic size."),
-        click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a param of the spec."),
+        click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a param of the spec; fix an input of an imported model, as [2, 3] or @file.npy."),
         click.option("--allow-outside", is_flag=True, help="Let the spec name files outside its folder."),
     ]
     for decorator in reversed(decorators):

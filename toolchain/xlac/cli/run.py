@@ -11,6 +11,8 @@ import click
 from xlac.cli.options import chosen, pairs, spec_options, target_options
 
 if TYPE_CHECKING:
+    from xlac.cli.options import Chosen
+    from xlac.model import Model
     from xlac_sdk.dtypes import DType
 
 Outputs = dict[str, Any]
@@ -62,11 +64,10 @@ def spec_run(given: dict[str, str], archive: Path | None, seed: int, options: di
     from xlac.cli.build import peak
     from xlac.compiler import compile
     from xlac.sizes import Specializing
-    from xlac.sources import load
 
     choice = chosen(**options)
-    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
-    inputs = gather(model, given, archive, seed)
+    model, decided = opened(choice, given, archive)
+    inputs = gather(model, given, archive, seed, decided)
     program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple)
     compiled = program.specialize(inputs) if isinstance(program, Specializing) else program
     click.echo(f"{model.name} on {choice.target}: {peak(compiled.program)}", err=True)
@@ -94,13 +95,34 @@ def artefact_run(given: dict[str, str], archive: Path | None, seed: int, options
     return made if isinstance(made, dict) else {program.outputs[0]: made}
 
 
-def gather(model: Any, given: dict[str, str], archive: Path | None, seed: int) -> dict[str, Any]:
+def opened(choice: Chosen, given: dict[str, str], archive: Path | None) -> tuple[Model, frozenset[str]]:
+    """The model, and which of the inputs that the user gave decided its sizes and are part of it now."""
+    from xlac.model import Undecided
+    from xlac.sources import load
+
+    params, decided = dict(choice.params), frozenset[str]()
+    while True:
+        try:
+            return load(choice.spec, dims=choice.dims, params=params, allow_outside=choice.allow_outside), decided
+        except Undecided as undecided:
+            found = brought(undecided.interface.inputs, given, archive)
+            wanted = undecided.interface.values - decided
+            if not wanted or not wanted <= found.keys():
+                raise
+            params |= {name: found[name] for name in wanted}
+            decided |= wanted
+
+
+def gather(
+    model: Model, given: dict[str, str], archive: Path | None, seed: int, decided: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """An array for every input: from files and literals first, so that they decide the open sizes."""
     from xlac.ir.dims import substitute, symbols
+    from xlac.ops.leaf import param
     from xlac.sizes import solve
 
-    types = {node.op.name: node.type for node in model.inputs}
-    found = brought(types, given, archive)
+    types = {param(node).name: node.type for node in model.inputs}
+    found = {name: array for name, array in brought([*types, *decided], given, archive).items() if name not in decided}
     sizes = solve(model.inputs, {name: array.shape for name, array in found.items()})
 
     def fixed(dim: Any) -> Any:
