@@ -1,0 +1,94 @@
+"""`xlac.from_jax`: functions of JAX give what they give under jax.jit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xlac
+from xlac_sdk.source import SourceError
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+X = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+
+
+def agree(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Compiles a function and compares nest, types and numbers with JAX's."""
+    compiled = xlac.from_jax(function, *args, **options)
+    found, wanted = compiled(*args), jax.jit(function, **options.get("jit", {}))(*args)
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        np.testing.assert_allclose(np.asarray(a, np.complex128), np.asarray(b, np.complex128), 1e-5, 1e-5)
+    return compiled
+
+
+def test_nests_of_arrays_and_numbers() -> None:
+    agree(lambda tree, n: {"sum": tree["a"] + tree["b"][0], "rest": (n * 2, [tree["b"][1]])}, {"a": X, "b": (X, np.int32(3))}, 1.5)
+
+
+def test_arguments_that_are_not_used() -> None:
+    agree(lambda a, b, c: (b, b + 1), X, X * 2, np.int32(1))
+
+
+def test_complex_numbers_minifloats_and_narrow_integers() -> None:
+    z = (X + 1j * X[::-1]).astype(np.complex64)
+    agree(lambda z: (jnp.fft.fft(z), jnp.abs(z), z * 2), z)
+    agree(lambda x: (x.astype(jnp.float8_e4m3fn), x.astype(jnp.bfloat16), x.astype(jnp.int4)), X)
+    agree(lambda x: x.astype(jnp.float32) + 1, X.astype(jnp.float8_e5m2))
+    agree(lambda x: x + x, (X * 2).astype(jnp.int4))
+
+
+def test_keys_of_random_numbers() -> None:
+    agree(lambda key: (jax.random.normal(key, (3,)), jax.random.split(key)), jax.random.key(7))
+    agree(lambda key: jax.random.uniform(key, (5,)), jax.random.key(7, impl="rbg"))
+
+
+def test_control_flow_gradients_and_vmap() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        def step(h: Any, row: Any) -> Any:
+            h = jnp.tanh(h @ w + row)
+            return h, jax.lax.cond(h.sum() > 0, lambda v: v * 2, jnp.sin, h)
+
+        return jax.lax.scan(step, jnp.zeros(3), x)[1].sum()
+
+    agree(jax.vmap(jax.value_and_grad(loss), (None, 0)), X[:3] * 0.3, np.stack([X, -X]))
+
+
+def test_static_and_donated_arguments() -> None:
+    compiled = xlac.from_jax(lambda x, n, *, flip: x[:n][::-1] if flip else x[:n], X, 2, flip=True,
+                             jit={"static_argnums": 1, "static_argnames": "flip"})  # fmt: skip
+    np.testing.assert_array_equal(compiled(X, 2, flip=True), X[:2][::-1])
+    donating = xlac.from_jax(jax.jit(lambda x, y: x + y, donate_argnums=0), X, X)
+    first, second = jnp.asarray(X), jnp.asarray(X)
+    np.testing.assert_array_equal(donating(first, second), X + X)
+    assert first.is_deleted() and not second.is_deleted()
+
+
+def test_symbolic_sizes_stay_open() -> None:
+    b, c = jax.export.symbolic_shape("b, c")
+
+    def function(x: Any, y: Any) -> Any:
+        return jax.nn.softmax(x @ y.T) + x.shape[0], jnp.concatenate([x, y]).sum(1)
+
+    compiled = xlac.from_jax(function, jax.ShapeDtypeStruct((b, 3), np.float32), jax.ShapeDtypeStruct((c, 3), np.float32))
+    assert set(compiled.model.dims) == {"b", "c"}
+    for rows in (1, 3):
+        for found, wanted in zip(compiled(X[:rows], X), function(jnp.asarray(X[:rows]), jnp.asarray(X)), strict=True):
+            np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
+
+
+def test_other_arguments_than_the_examples_are_errors() -> None:
+    compiled = xlac.from_jax(lambda a, b: a + b, X, X)
+    with pytest.raises(SourceError, match="XL6001"):
+        compiled(X)
+    with pytest.raises(SourceError, match="XL6002"):
+        compiled(X, X.astype(np.float64))
+    with pytest.raises(SourceError, match="XL6003"):
+        compiled(X[:2], X[:2])
