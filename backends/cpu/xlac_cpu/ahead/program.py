@@ -18,7 +18,7 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 PLAIN = ("-Os", "-std=gnu11", "-fno-asynchronous-unwind-tables")
 ALONE = (*PLAIN, "-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-pic", "-fno-pie")
 LIBRARY = r"^#include <(errno|stdio|stdlib|string|fcntl|unistd|sys/\w+)\.h>\n"
-SYSTEM_CALLS = ("x86_64", "aarch64", "riscv64", "arm")  # as freestanding.c has them
+SYSTEM_CALLS = ("x86_64", "aarch64", "riscv64", "arm", "thumb")  # as freestanding.c has them
 
 
 def write(machine: Machine, api: Api, image: bytes, static: bool, made: Path) -> None:
