@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from xlac_sdk.registry import find
 from xlac_sdk.source import Origin, SourceError
 from xlac_sdk.target import Request
 
-STRIDE = 40  # of ONNX's own node tests, one in so many
+STRIDE = 2 if os.environ.get("XLAC_EXPORT_ALL") else 60  # of ONNX's own node tests, one in so many
 
 
 def sources(model: Model, target: str) -> dict[str, str]:
@@ -41,10 +42,10 @@ def test_onnx_through_yaml_is_onnx_directly(tmp_path: Path) -> None:
         write(model, tmp_path / "m.yaml")
         found = load(tmp_path / "m.yaml")
         equal(model.graph, found.graph)
-        for target in ("c", "cpu") if built % 8 == 0 else ("c",):
+        for target in ("c", "cpu") if built % 10 == 0 else ("c",):
             assert sources(found, target) == sources(model, target), case.name
         built += 1
-    assert built >= 25
+    assert built >= 18
 
 
 def test_every_node_of_an_import_can_be_named() -> None:

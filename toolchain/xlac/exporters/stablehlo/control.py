@@ -1,0 +1,80 @@
+"""Branches, loops and calls. Bodies read what is around them."""
+
+from __future__ import annotations
+
+from xlac.exporters.stablehlo.literals import ints
+from xlac.exporters.stablehlo.scalars import compared
+from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.ops.control import Cond, Scan, While
+from xlac_sdk.dtypes import DType
+
+COUNTER = Type(DType.I64)
+
+
+@rule("call")
+def call(w: Writer, node: Node, *args: Value) -> list[Value]:
+    return w.inline(node.op.body, args)  # type: ignore[attr-defined]
+
+
+@rule("cond")
+def cond(w: Writer, node: Node, index: Value, *args: Value) -> list[Value]:
+    assert isinstance(node.op, Cond)
+    regions = [w.region([], lambda b=b: w.inline(b, args)) for b in node.op.branches]  # type: ignore[misc]
+    return w.many("case", [index], node.results, regions=regions)
+
+
+@rule("while")
+def loop(w: Writer, node: Node, *carry: Value) -> list[Value]:
+    op = node.op
+    assert isinstance(op, While) and isinstance(op.cond, Graph) and isinstance(op.body, Graph)
+    test, body = op.cond, op.body
+    types = [c.type for c in carry]
+    regions = [w.region(types, lambda *v: w.inline(test, v)), w.region(types, lambda *v: w.inline(body, v))]
+    return w.many("while", carry, types, regions=regions)
+
+
+@rule("scan")
+def scan(w: Writer, node: Node, *operands: Value) -> list[Value]:
+    """A loop that counts: each step reads the slices at the counter, and writes what it yields there."""
+    op = node.op
+    assert isinstance(op, Scan) and isinstance(op.body, Graph)
+    body, length, end = op.body, int(str(op.length)), op.carries + op.scanned
+    carry, xs, rest = operands[: op.carries], operands[op.carries : end], operands[end:]
+    stacks = [empty(w, type) for type in node.results[op.carries :]]
+    zero, one, count = (w.constant(n, DType.I64) for n in (0, 1, length))
+    state = [zero, *carry, *stacks]
+    types = [s.type for s in state]
+
+    def test(step: Value, *_: Value) -> list[Value]:
+        return [compared(w, "lt", step, count)]
+
+    def run(step: Value, *values: Value) -> list[Value]:
+        at = w.op("subtract", [w.op("subtract", [count, one], COUNTER), step], COUNTER) if op.reverse else step
+        slices = [sliced(w, x, at, zero) for x in xs]
+        after = w.inline(body, [*values[: op.carries], *slices, *rest])
+        grown = [
+            written(w, stack, part, at, zero) for stack, part in zip(values[op.carries :], after[op.carries :], strict=True)
+        ]
+        return [w.op("add", [step, one], COUNTER), *after[: op.carries], *grown]
+
+    regions = [w.region(types, test), w.region(types, run)]
+    return w.many("while", state, types, regions=regions)[1:]
+
+
+def empty(w: Writer, type: Type) -> Value:
+    """A tensor to be filled."""
+    return w.op("broadcast_in_dim", [w.constant(0, type.dtype)], type, f"broadcast_dimensions = {ints(())}")
+
+
+def sliced(w: Writer, x: Value, at: Value, zero: Value) -> Value:
+    shape = tuple(int(str(n)) for n in x.type.shape[1:])
+    starts = [at, *[zero] * len(shape)]
+    row = w.op("dynamic_slice", [x, *starts], x.type.with_shape((1, *shape)), f"slice_sizes = {ints((1, *shape))}")
+    return w.op("reshape", [row], x.type.with_shape(shape))
+
+
+def written(w: Writer, stack: Value, part: Value, at: Value, zero: Value) -> Value:
+    row = w.op("reshape", [part], part.type.with_shape((1, *part.type.shape)))
+    return w.op("dynamic_update_slice", [stack, row, at, *[zero] * part.type.rank], stack.type)

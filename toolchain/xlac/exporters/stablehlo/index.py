@@ -1,0 +1,73 @@
+"""Reading and writing at indices that are data: the same operations, attribute by attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xlac.exporters.stablehlo.literals import ints
+from xlac.exporters.stablehlo.reductions import combination
+from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac_sdk.dtypes import DType
+
+
+def numbers(**named: Any) -> str:
+    """The fields of a dimension-numbers attribute that say something."""
+    found = []
+    for name, value in named.items():
+        if isinstance(value, int):
+            found.append(f"{name} = {value}")
+        elif value:
+            found.append(f"{name} = [{', '.join(map(str, value))}]")
+    return ", ".join(found)
+
+
+@rule("gather")
+def gather(w: Writer, node: Node, x: Value, indices: Value) -> Value:
+    op: Any = node.op
+    given = numbers(
+        offset_dims=sorted(op.offset_dims), collapsed_slice_dims=sorted(op.collapsed_slice_dims),
+        operand_batching_dims=op.operand_batching_dims, start_indices_batching_dims=op.start_indices_batching_dims,
+        start_index_map=op.start_index_map, index_vector_dim=op.index_vector_dim,
+    )  # fmt: skip
+    sizes = f"slice_sizes = {ints(op.slice_sizes)}, indices_are_sorted = false"
+    return w.op("gather", [x, indices], node.type, f"dimension_numbers = #stablehlo.gather<{given}>, {sizes}")
+
+
+@rule("scatter")
+def scatter(w: Writer, node: Node, *operands: Value) -> list[Value]:
+    op: Any = node.op
+    given = numbers(
+        update_window_dims=sorted(op.update_window_dims), inserted_window_dims=sorted(op.inserted_window_dims),
+        input_batching_dims=op.input_batching_dims, scatter_indices_batching_dims=op.scatter_indices_batching_dims,
+        scatter_dims_to_operand_dims=op.scatter_dims_to_operand_dims, index_vector_dim=op.index_vector_dim,
+    )  # fmt: skip
+    scalars = [Type(t.dtype) for t in node.results]
+    body = combination(w, op.combine, op.body, scalars)
+    unique = str(op.unique).lower()
+    text = f"scatter_dimension_numbers = #stablehlo.scatter<{given}>, indices_are_sorted = false, unique_indices = {unique}"
+    return w.many("scatter", operands, node.results, text, [body])
+
+
+def alike(w: Writer, starts: Sequence[Value]) -> list[Value]:
+    """Starts of one element type; those of u64 beyond i64 become the largest, which is clamped like them."""
+    if len({s.type.dtype for s in starts}) <= 1:
+        return [*starts]
+    found = []
+    for start in starts:
+        if start.type.dtype is DType.U64:
+            start = w.op("minimum", [start, w.constant(2**63 - 1, DType.U64)], start.type)
+        found.append(w.op("convert", [start], Type(DType.I64)))
+    return found
+
+
+@rule("dyn_slice")
+def dyn_slice(w: Writer, node: Node, x: Value, *starts: Value) -> Value:
+    return w.op("dynamic_slice", [x, *alike(w, starts)], node.type, f"slice_sizes = {ints(node.shape)}")  # type: ignore[arg-type]
+
+
+@rule("dyn_update")
+def dyn_update(w: Writer, node: Node, x: Value, update: Value, *starts: Value) -> Value:
+    return w.op("dynamic_update_slice", [x, update, *alike(w, starts)], node.type)

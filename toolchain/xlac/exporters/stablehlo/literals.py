@@ -1,0 +1,75 @@
+"""Types and constants as MLIR writes them, exact to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from xlac.ir.dims import static
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+from xlac_sdk.dtypes import DType
+
+SHORT = 16  # elements that are written as numbers
+
+
+def element_text(dtype: DType) -> str:
+    """An element type: `i1` for bool, `ui8` for integers without a sign."""
+    if dtype is DType.BOOL:
+        return "i1"
+    return str(dtype) if dtype.is_signed else f"ui{dtype.bits}"
+
+
+def type_text(type: Type) -> str:
+    """A type such as `tensor<2x3xf32>`."""
+    return f"tensor<{''.join(f'{n}x' for n in static(type.shape))}{element_text(type.dtype)}>"
+
+
+def constant_text(array: Array) -> str:
+    """A constant with its type; one that is long as the bytes of its elements."""
+    dtype = DType.of(array.dtype)
+    type = type_text(Type(dtype, array.shape))
+    if array.size == 0:
+        return f"dense<> : {type}"
+    flat = np.ascontiguousarray(array).reshape(-1)
+    bits = flat.view(f"u{array.dtype.itemsize}")
+    if (bits == bits[0]).all():
+        return f"dense<{number_text(flat[0], dtype)}> : {type}"
+    if array.size <= SHORT or dtype is DType.BOOL:  # versions of MLIR differ in the bytes of bools
+        return f"dense<{_nested([number_text(v, dtype) for v in flat], array.shape)}> : {type}"
+    return f'dense<"0x{flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes().hex().upper()}"> : {type}'
+
+
+def number_text(value: object, dtype: DType) -> str:
+    """One element: a decimal number where that is exact, else its bits."""
+    array = np.asarray(value)
+    if dtype is DType.BOOL:
+        return "true" if array else "false"
+    if dtype.is_integer:
+        return str(int(array))
+    if np.isfinite(wide := array.astype(np.float64)):
+        for text in (str(array), repr(float(wide))):
+            if np.float64(text).astype(array.dtype).tobytes() == array.tobytes():
+                mantissa, mark, exponent = text.partition("e")
+                return (mantissa if "." in mantissa else f"{mantissa}.0") + mark + exponent
+    return f"0x{int(array.reshape(1).view(f'u{dtype.nbytes}')[0]):0{2 * dtype.nbytes}X}"
+
+
+def _nested(items: list[str], shape: tuple[int, ...]) -> str:
+    if not shape:
+        return items[0]
+    step = len(items) // shape[0]
+    return f"[{', '.join(_nested(items[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0]))}]"
+
+
+def ints(values: Iterable[int]) -> str:
+    """A list of 64-bit integers as an attribute."""
+    listed = ", ".join(map(str, values))
+    return f"array<i64: {listed}>" if listed else "array<i64>"
+
+
+def pairs(low: Iterable[int], high: Iterable[int]) -> str:
+    """Padding as an attribute: a matrix of two columns."""
+    rows = [f"[{a}, {b}]" for a, b in zip(low, high, strict=True)]
+    return f"dense<[{', '.join(rows)}]> : tensor<{len(rows)}x2xi64>" if rows else "dense<> : tensor<0x2xi64>"

@@ -1,0 +1,69 @@
+"""A whole module: one public function, its inputs and results in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac.exporters.files import replacing
+from xlac.exporters.stablehlo import control, index, order, reductions, scalars, sums, views
+from xlac.exporters.stablehlo.literals import type_text
+from xlac.exporters.stablehlo.writer import Writer
+from xlac.exporters.unsaid import refuse
+from xlac.ir.graph import Node
+from xlac.model import Model
+from xlac.passes.specialize import substituted
+from xlac.spec.text import quoted
+
+FAMILIES = (control, index, order, reductions, scalars, sums, views)  # they fill RULES
+
+
+def text(model: Model) -> str:
+    """The module. Raises UnsupportedError naming every node that StableHLO cannot say."""
+    return "".join(lines(model))
+
+
+def write(model: Model, file: Path, progress: Callable[[int, int], None] | None = None) -> list[Path]:
+    """Writes the module, a constant in memory at a time. `progress` is told the lines written and those in all."""
+    made = list(_parts(model))
+    with replacing(file) as path, path.open("w", encoding="utf-8") as out:
+        for number, line in enumerate(made, 1):
+            out.write((line if isinstance(line, str) else line()) + "\n")
+            if progress is not None:
+                progress(number, len(made))
+    return [file]
+
+
+def lines(model: Model) -> Iterator[str]:
+    for line in _parts(model):
+        yield (line if isinstance(line, str) else line()) + "\n"
+
+
+def _parts(model: Model) -> list[Any]:
+    """The lines of the module, each as text or as what makes it. Open sizes are fixed at their `opt`."""
+    if model.dims:
+        sizes = {name: symbol.opt for name, symbol in model.dims.items()}
+        model = replace(model, graph=substituted(model.graph, sizes), dims={})
+    writer = Writer(lambda name: np.asarray(model.weights[name]))
+    inputs = model.graph.inputs
+    values: dict[Node, Any] = {}
+    for node in inputs:
+        values[node] = writer.argument(node)
+    for node in model.graph.nodes():
+        if node not in values:
+            values[node] = writer.node(node, values)
+    refuse(writer.problems, "XL7402", "StableHLO")
+    given = ", ".join(f"{values[n].name}: {type_text(n.type)}" for n in inputs)
+    results = [values[n] for n in model.graph.outputs.values()]
+    told = ", ".join(
+        f'{type_text(v.type)} {{jax.result_info = {quoted(name)}}}' for name, v in zip(model.graph.outputs, results, strict=True)
+    )
+    names, ends = ", ".join(v.name for v in results), ", ".join(type_text(v.type) for v in results)
+    return [
+        f"module @{quoted(model.name)} {{", f"  func.func public @main({given}) -> ({told}) {{", *writer.lines,
+        f"    return {names} : {ends}" if results else "    return", "  }", "}",
+    ]  # fmt: skip

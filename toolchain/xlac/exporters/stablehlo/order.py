@@ -1,0 +1,50 @@
+"""Sorting, by a comparator that puts NaN last."""
+
+from __future__ import annotations
+
+from xlac.exporters.stablehlo.scalars import compared
+from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops.order import Sort
+from xlac_sdk.dtypes import DType
+
+
+@rule("sort")
+def sort(w: Writer, node: Node, *xs: Value) -> list[Value]:
+    op = node.op
+    assert isinstance(op, Sort)
+    scalars = [Type(x.type.dtype) for x in xs for _ in range(2)]
+    hint, w.hint = w.hint, ""
+
+    def comparator(*values: Value) -> list[Value]:
+        if op.body is not None:
+            return w.inline(op.body, values)
+        found: Value | None = None
+        for key in reversed(range(op.keys)):
+            a, b = values[2 * key : 2 * key + 2]
+            a, b = (b, a) if op.descending else (a, b)
+            before = first(w, a, b)
+            if found is not None:  # where this key says nothing, those after it do
+                tied = w.op("not", [w.op("or", [before, first(w, b, a)], before.type)], before.type)
+                found = w.op("or", [before, w.op("and", [tied, found], before.type)], before.type)
+            else:
+                found = before
+        assert found is not None
+        return [found]
+
+    body = w.region(scalars, comparator)
+    w.hint = hint
+    return w.many("sort", xs, node.results, f"dimension = {op.axis} : i64, is_stable = true", [body])
+
+
+def first(w: Writer, a: Value, b: Value) -> Value:
+    """Whether a goes before b: it is less, or a number where b is none."""
+    dtype = a.type.dtype
+    if dtype is DType.BOOL:
+        return w.op("and", [w.op("not", [a], a.type), b], a.type)
+    less = compared(w, "lt", a, b)
+    if not dtype.is_float:
+        return less
+    number = compared(w, "eq", a, a)
+    return w.op("or", [less, w.op("and", [number, compared(w, "ne", b, b)], number.type)], number.type)

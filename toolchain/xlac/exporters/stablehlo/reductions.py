@@ -1,0 +1,95 @@
+"""Many elements into one. Halves are combined in f32 and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xlac.exporters.stablehlo.literals import ints, pairs
+from xlac.exporters.stablehlo.scalars import SAME, converted
+from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.ops import numeric
+from xlac_sdk.dtypes import DType
+
+
+def combination(w: Writer, combine: str, body: Graph | None, scalars: Sequence[Type]) -> list[Any]:
+    """The region that combines scalars: those so far, then the new ones."""
+    hint, w.hint = w.hint, ""
+
+    def fill(*values: Value) -> list[Value]:
+        if body is not None:
+            return w.inline(body, values)
+        old, new = values
+        return [new] if combine == "assign" else [w.op(SAME[combine], [old, new], old.type)]
+
+    made = w.region([*scalars, *scalars], fill)
+    w.hint = hint
+    return made
+
+
+def operands(w: Writer, node: Node, xs: Sequence[Value]) -> tuple[list[Value], list[Value], DType]:
+    """What is reduced, what it begins with, and the type of the result where it is reduced in another."""
+    op: Any = node.op
+    if op.body is not None:
+        half = len(xs) // 2
+        return [*xs[:half]], [*xs[half:]], xs[0].type.dtype
+    (x,) = xs
+    dtype = x.type.dtype
+    x = converted(w, x, dtype.compute)
+    return [x], [w.constant(numeric.identity(op.combine, dtype.compute), dtype.compute)], dtype
+
+
+def back(w: Writer, node: Node, found: Sequence[Value], dtype: DType) -> list[Value]:
+    op: Any = node.op
+    return [*found] if op.body is not None else [converted(w, found[0], dtype)]
+
+
+@rule("reduce")
+def reduce(w: Writer, node: Node, *xs: Value) -> list[Value]:
+    op: Any = node.op
+    given, inits, dtype = operands(w, node, xs)
+    types = [g.type.with_shape(t.shape) for g, t in zip(given, node.results, strict=True)]
+    body = combination(w, op.combine, op.body, [Type(g.type.dtype) for g in given])
+    return back(w, node, w.many("reduce", [*given, *inits], types, f"dimensions = {ints(op.axes)}", [body]), dtype)
+
+
+@rule("window")
+def window(w: Writer, node: Node, *xs: Value) -> list[Value]:
+    op: Any = node.op
+    given, inits, dtype = operands(w, node, xs)
+    types = [g.type.with_shape(t.shape) for g, t in zip(given, node.results, strict=True)]
+    body = combination(w, op.combine, op.body, [Type(g.type.dtype) for g in given])
+    text = (
+        f"window_dimensions = {ints(op.window)}, window_strides = {ints(op.strides)}, base_dilations = {ints(op.base_dilation)}, "
+        f"window_dilations = {ints(op.window_dilation)}, padding = {pairs(op.low, op.high)}"
+    )
+    return back(w, node, w.many("reduce_window", [*given, *inits], types, text, [body]), dtype)
+
+
+@rule("cumulative")
+def cumulative(w: Writer, node: Node, x: Value) -> Value:
+    """In rounds, each reaching twice as far."""
+    op: Any = node.op
+    dtype = x.type.dtype
+    kind = dtype.compute
+    x = converted(w, x, kind)
+    count = int(str(x.type.shape[op.axis]))
+    filler = w.constant(numeric.identity(op.combine, kind), kind)
+    if op.exclusive and count:
+        x = _moved(w, x, 1, op, filler)
+    reach = 1
+    while reach < count:
+        x = w.op(SAME[op.combine], [x, _moved(w, x, reach, op, filler)], x.type)
+        reach *= 2
+    return converted(w, x, dtype)
+
+
+def _moved(w: Writer, x: Value, by: int, op: Any, filler: Value) -> Value:
+    """x moved along the axis in the direction of the running combination, filled from behind."""
+    rank = x.type.rank
+    low, high = [0] * rank, [0] * rank
+    low[op.axis], high[op.axis] = (-by, by) if op.reverse else (by, -by)
+    text = f"edge_padding_low = {ints(low)}, edge_padding_high = {ints(high)}, interior_padding = {ints([0] * rank)}"
+    return w.op("pad", [x, filler], x.type, text)

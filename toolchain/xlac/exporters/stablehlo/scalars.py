@@ -1,0 +1,77 @@
+"""Operations on single elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlac.exporters.stablehlo.erf import erf
+from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.ir.graph import Node
+from xlac_sdk.dtypes import DType
+
+SAME = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "remainder", "pow": "power",
+    "max": "maximum", "min": "minimum", "floor": "floor", "ceil": "ceil", "round": "round_nearest_even",
+    "exp": "exponential", "expm1": "exponential_minus_one", "log": "log", "log1p": "log_plus_one", "sin": "sine",
+    "cos": "cosine", "sqrt": "sqrt", "rsqrt": "rsqrt", "atan2": "atan2", "tanh": "tanh", "sigmoid": "logistic",
+    "and": "and", "or": "or", "xor": "xor", "not": "not", "shl": "shift_left", "neg": "negate",
+    "popcnt": "popcnt", "clz": "count_leading_zeros", "barrier": "optimization_barrier", "cbrt": "cbrt",
+}  # fmt: skip
+
+
+@rule(*SAME)
+def same(w: Writer, node: Node, *xs: Value) -> Value:
+    return w.op(SAME[node.op.mnemonic], xs, node.type)
+
+
+@rule("abs")
+def absolute(w: Writer, node: Node, x: Value) -> Value:
+    return w.op("abs", [x], node.type) if node.type.dtype.is_signed else x
+
+
+@rule("shr")
+def shift_right(w: Writer, node: Node, x: Value, n: Value) -> Value:
+    return w.op("shift_right_arithmetic" if node.type.dtype.is_signed else "shift_right_logical", [x, n], node.type)
+
+
+@rule("erf")
+def error_function(w: Writer, node: Node, x: Value) -> Value:
+    return w.made(erf(node.inputs[0]), {node.inputs[0]: x})
+
+
+@rule("compare")
+def compare(w: Writer, node: Node, x: Value, y: Value) -> Value:
+    op: Any = node.op
+    return compared(w, op.direction, x, y)
+
+
+def compared(w: Writer, direction: str, x: Value, y: Value) -> Value:
+    dtype = x.type.dtype
+    kind = "FLOAT" if dtype.is_float else "SIGNED" if dtype.is_signed else "UNSIGNED"
+    given = f"comparison_direction = #stablehlo<comparison_direction {direction.upper()}>, compare_type = #stablehlo<comparison_type {kind}>"
+    return w.op("compare", [x, y], x.type.with_dtype(DType.BOOL), given)
+
+
+@rule("select")
+def select(w: Writer, node: Node, condition: Value, x: Value, y: Value) -> Value:
+    return w.op("select", [condition, x, y], node.type)
+
+
+@rule("cast")
+def cast(w: Writer, node: Node, x: Value) -> Value:
+    return converted(w, x, node.type.dtype)
+
+
+def converted(w: Writer, x: Value, new: DType) -> Value:
+    """A value in another element type; halves come from and go to every other type through f32."""
+    old = x.type.dtype
+    if old is new:
+        return x
+    if (old.is_half or new.is_half) and DType.F32 not in (old, new):
+        x = w.op("convert", [x], x.type.with_dtype(DType.F32))
+    return w.op("convert", [x], x.type.with_dtype(new))
+
+
+@rule("bitcast")
+def bitcast(w: Writer, node: Node, x: Value) -> Value:
+    return w.op("bitcast_convert", [x], node.type)

@@ -1,0 +1,113 @@
+"""Operations that make and move elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlac.exporters.stablehlo.literals import ints
+from xlac.exporters.stablehlo.writer import Value, Writer, rule
+from xlac.exporters.unsaid import Unsaid
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.index import Scatter
+from xlac.ops.reduction import Cumulative
+from xlac_sdk.dtypes import DType
+
+I64 = DType.I64
+
+
+@rule("iota")
+def iota(w: Writer, node: Node) -> Value:
+    op: Any = node.op
+    return w.op("iota", [], node.type, f"iota_dimension = {op.axis} : i64")
+
+
+@rule("rng_bits")
+def rng_bits(w: Writer, node: Node, state: Value) -> list[Value]:
+    op: Any = node.op
+    name = {"threefry": "THREE_FRY", "philox": "PHILOX"}[op.algorithm]
+    return w.many("rng_bit_generator", [state], node.results, f"rng_algorithm = #stablehlo<rng_algorithm {name}>")
+
+
+@rule("reshape")
+def reshape(w: Writer, node: Node, x: Value) -> Value:
+    return w.op("reshape", [x], node.type)
+
+
+@rule("broadcast")
+def broadcast(w: Writer, node: Node, x: Value) -> Value:
+    op: Any = node.op
+    return w.op("broadcast_in_dim", [x], node.type, f"broadcast_dimensions = {ints(op.axes)}")
+
+
+@rule("transpose")
+def transpose(w: Writer, node: Node, x: Value) -> Value:
+    op: Any = node.op
+    return w.op("transpose", [x], node.type, f"permutation = {ints(op.perm)}")
+
+
+@rule("slice")
+def cut(w: Writer, node: Node, x: Value) -> Value:
+    """A negative step is a slice of what is turned around."""
+    op: Any = node.op
+    back = [a for a, step in enumerate(op.steps) if step < 0]
+    if back:
+        x = w.op("reverse", [x], x.type, f"dimensions = {ints(back)}")
+    starts, stops = list(op.starts), list(op.stops)
+    for a in back:
+        last = int(str(x.type.shape[a])) - 1
+        starts[a], stops[a] = last - starts[a], last - stops[a]
+    steps = [abs(step) for step in op.steps]
+    stops = [max(start, stop) for start, stop in zip(starts, stops, strict=True)]
+    given = f"start_indices = {ints(starts)}, limit_indices = {ints(stops)}, strides = {ints(steps)}"
+    return w.op("slice", [x], node.type, given)
+
+
+@rule("pad")
+def pad(w: Writer, node: Node, x: Value, value: Value) -> Value:
+    op: Any = node.op
+    given = f"edge_padding_low = {ints(op.low)}, edge_padding_high = {ints(op.high)}, interior_padding = {ints(op.interior)}"
+    return w.op("pad", [x, value], node.type, given)
+
+
+@rule("concat")
+def concat(w: Writer, node: Node, *xs: Value) -> Value:
+    op: Any = node.op
+    return w.op("concatenate", xs, node.type, f"dimension = {op.axis} : i64")
+
+
+@rule("dim_size")
+def dim_size(w: Writer, node: Node, x: Value) -> Value:
+    op: Any = node.op
+    return w.constant(int(str(x.type.shape[op.axis])), DType.I32)
+
+
+@rule("compact")
+def compact(w: Writer, node: Node, mask: Value) -> list[Value]:
+    """Each true element goes to the place that the count of those before it says; what has no place is dropped."""
+    op: Any = node.op
+    source = node.inputs[0]
+    flat = build.reshape(source, (-1,))
+    size = int(str(flat.shape[0]))
+    counted = Node.of(Cumulative(0, "add"), build.cast(flat, I64)) if size else build.full(0, (1,), I64)
+    if size == 0:
+        count, places = build.constant(0, I64), build.full(0, (op.bound,), I64)
+    else:
+        count = build.reshape(build.cut(counted, 0, size - 1, size), ())
+        spot = build.select(flat, build.sub(counted, 1), build.full(op.bound, (size,), I64))
+        into = Scatter(inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1, combine="assign")
+        rest = build.full(size, (op.bound,), I64)
+        places = Node.of(into, rest, build.reshape(spot, (size, 1)), build.iota((size,), 0)) if op.bound else rest
+    return [w.made(places, {source: mask}), w.made(count, {source: mask})]
+
+
+@rule("custom_call")
+def custom_call(w: Writer, node: Node, *xs: Value) -> list[Value]:
+    op: Any = node.op
+    if op.attributes:
+        raise Unsaid("its attributes have a meaning of their own")
+    from xlac.spec.text import quoted
+
+    return w.many("custom_call", xs, node.results, f"call_target_name = {quoted(op.name)}")
+
+

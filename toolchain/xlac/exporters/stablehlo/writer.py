@@ -1,0 +1,182 @@
+"""Operations of a StableHLO function as they are written: values, types, regions, and what cannot be said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xlac.exporters.spec.names import clean
+from xlac.exporters.stablehlo.literals import constant_text, type_text
+from xlac.exporters.unsaid import Unsaid
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array, Composite
+from xlac.ir.types import Type
+from xlac.ops.control import Pick
+from xlac.ops.leaf import Const, param
+from xlac.passes.expand import until
+from xlac_sdk.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of the function: its name with `%`, and its type."""
+
+    name: str
+    type: Type
+
+
+Rule = Callable[..., "Value | Sequence[Value]"]
+RULES: dict[str, Rule] = {}
+
+
+def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
+    """Says how operations are written: a function of the writer, the node and the values of its operands."""
+
+    def add(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(mnemonics, function))
+        return function
+
+    return add
+
+
+class Writer:
+    """One function being written."""
+
+    def __init__(self, weights: Callable[[str], Array]) -> None:
+        self.lines: list[str | Callable[[], str]] = []
+        self.problems: dict[Node, str] = {}
+        self.hint = ""
+        self.indent = "    "
+        self.weights = weights
+        self._taken: set[str] = set()
+
+    def fresh(self, wanted: str) -> str:
+        wanted = clean(wanted or "v")
+        name, number = wanted, 1
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._taken.add(name)
+        return f"%{name}"
+
+    def op(self, name: str, operands: Sequence[Value], type: Type, attributes: str = "") -> Value:
+        """Writes an operation with one result. `attributes` is the text between `<{` and `}>`."""
+        return self.many(name, operands, [type], attributes)[0]
+
+    def many(
+        self, name: str, operands: Sequence[Value], types: Sequence[Type], attributes: str = "", regions: Sequence[list[Any]] = ()
+    ) -> list[Value]:
+        """Writes an operation in MLIR's generic form, which every reader has."""
+        made = self.fresh(self.hint or name)
+        mark = f"{made}:{len(types)}" if len(types) > 1 else made
+        given = f" <{{{attributes}}}>" if attributes else ""
+        ends = f" : ({', '.join(type_text(o.type) for o in operands)}) -> ({', '.join(map(type_text, types))})"
+        head = f'{self.indent}{mark} = "stablehlo.{name}"({", ".join(o.name for o in operands)}){given}'
+        if not regions:
+            self.lines.append(head + ends)
+        else:
+            self.lines.append(head + " ({")
+            for number, region in enumerate(regions):
+                self.lines += [*([self.indent + "}, {"] if number else []), *region]
+            self.lines.append(f"{self.indent}}}){ends}")
+        if len(types) == 1:
+            return [Value(made, types[0])]
+        return [Value(f"{made}#{i}", t) for i, t in enumerate(types)]
+
+    def constant(self, value: Any, dtype: DType) -> Value:
+        """A small constant."""
+        return self.stored(np.asarray(value, dtype.numpy), dtype)
+
+    def stored(self, array: Array, dtype: DType) -> Value:
+        type = Type(dtype, array.shape)
+        name = self.fresh(self.hint or "c")
+        self.lines.append(f'{self.indent}{name} = "stablehlo.constant"() <{{value = {constant_text(array)}}}> : () -> {type_text(type)}')
+        return Value(name, type)
+
+    def weight(self, node: Node) -> Value:
+        """A learned tensor, whose text is made when it is written out."""
+        name, label, indent = param(node).name, self.fresh(node.name), self.indent
+        self.lines.append(
+            lambda: f'{indent}{label} = "stablehlo.constant"() <{{value = {constant_text(self.weights(name))}}}> : () -> {type_text(node.type)}'
+        )
+        return Value(label, node.type)
+
+    def argument(self, node: Node) -> Value:
+        """An input of the function."""
+        return Value(self.fresh(param(node).name), node.type)
+
+    # ---- regions -----------------------------------------------------------------------------
+
+    @contextmanager
+    def _inside(self) -> Iterator[list[Any]]:
+        before, self.lines, self.indent = self.lines, [], self.indent + "  "
+        try:
+            yield self.lines
+        finally:
+            self.lines, self.indent = before, self.indent[:-2]
+
+    def region(self, types: Sequence[Type], fill: Callable[..., Sequence[Value]]) -> list[Any]:
+        """The lines of a region: its arguments, what `fill` writes for them, and its results."""
+        with self._inside() as lines:
+            given = [Value(self.fresh("arg"), t) for t in types]
+            if given:
+                lines.append(f"{self.indent[:-2]}^bb0({', '.join(f'{v.name}: {type_text(v.type)}' for v in given)}):")
+            results = fill(*given)
+            names, ends = ", ".join(r.name for r in results), ", ".join(type_text(r.type) for r in results)
+            lines.append(f'{self.indent}"stablehlo.return"({names}) : ({ends}) -> ()')
+            return lines
+
+    # ---- graphs ------------------------------------------------------------------------------
+
+    def inline(self, graph: Graph, given: Sequence[Value]) -> list[Value]:
+        """The results of a graph whose inputs have values."""
+        values: dict[Node, Any] = dict(zip(graph.inputs, given, strict=True))
+        for node in graph.nodes():
+            if node not in values:
+                values[node] = self.node(node, values)
+        return [values[n] for n in graph.outputs.values()]
+
+    def made(self, root: Node, given: dict[Node, Value]) -> Value:
+        """The value of nodes that were built from others whose values are known."""
+        values: dict[Node, Any] = dict(given)
+        for node in until((root,), given):
+            values[node] = self.node(node, values)
+        found: Value = values[root]
+        return found
+
+    def node(self, node: Node, values: dict[Node, Any]) -> Any:
+        """The value of a node; a list where it has several."""
+        op = node.op
+        if isinstance(op, Pick):
+            return values[node.inputs[0]][op.index]
+        before, self.hint = self.hint, node.name or self.hint
+        try:
+            if isinstance(op, Const):
+                return self.stored(op.value, node.type.dtype)
+            if op.mnemonic == "param":
+                return self.weight(node)
+            return self._written(node, values)
+        except Unsaid as reason:
+            self.problems.setdefault(node, str(reason))
+            found = [Value("%none", t) for t in node.results]
+            return found if len(found) > 1 else found[0]
+        finally:
+            self.hint = before
+
+    def _written(self, node: Node, values: dict[Node, Any]) -> Any:
+        if (found := RULES.get(node.op.mnemonic)) is not None:
+            made = found(self, node, *(values[i] for i in node.inputs))
+            return made if isinstance(made, Value) or len(node.results) > 1 else made[0]
+        if not isinstance(node.op, Composite):
+            raise Unsaid("StableHLO has no operations that mean it")
+        results = node.op.expand(*node.inputs)
+        roots = results if isinstance(results, tuple) else (results,)
+        known = {i: values[i] for i in node.inputs}
+        for inner in until(roots, known):
+            known[inner] = self.node(inner, known)
+        named = [known[root] for root in roots]
+        return named if len(node.results) > 1 else named[0]
