@@ -35,6 +35,7 @@ class Target:
 
     name: str
     vector_bytes: int = 0  # width of a vector register; 0: scalars only
+    vectorizes: bool = False  # whoever compiles the text makes vectors of counted loops
     vector_registers: int = 16
     masked: bool = False  # masked vector loads and stores are cheap
     gathers: bool = False  # vector gathers are cheap

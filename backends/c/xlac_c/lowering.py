@@ -29,7 +29,7 @@ PORTABLE = replace(C99, index="ptrdiff_t")
 
 def target(request: Request) -> Target:
     """Any machine: what the compiler that builds the file aims at."""
-    return Target("c", primitives=NATIVE, lacks=SLOW, size=request.size)
+    return Target("c", primitives=NATIVE, lacks=SLOW, size=request.size, vectorizes=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac.ir.dims import at_opt, divisor
-from xlac.schedule import cost, inner_product, packing, tiles
+from xlac.schedule import cost, inner_product, lane_loops, packing, tiles
 from xlac.schedule.contraction import Contraction
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
@@ -26,6 +26,14 @@ def launches(
     if right.compute is None and inner_product.pays(c, target):
         elements = Elements(Builder(), group, target)
         inner_product.InnerProduct(elements, after, c, target).write()
+        return [elements.launch(name, cost.work(group))]
+    if lane_loops.pays(c, target):
+        wide = lane_loops.tile(c)
+        panels = packing.constant(c, wide, c.right.dtype, right.compute, right.key) if c.right.constant else packing.direct(c)
+        if panels.packed:
+            c, panels = panels.merged(c)
+        elements = Elements(Builder(), group, target)
+        lane_loops.LaneLoops(elements, after, c, panels, target).write()
         return [elements.launch(name, cost.work(group))]
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
     tile = tiles.choose(target, c.accumulate, rows, max(1, c.columns.usual))
