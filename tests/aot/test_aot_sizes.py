@@ -8,8 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from packages import SPECS, build, by_name
 
+import xlac
 from xlac import manifest
+from xlac.cli import status
+from xlac.compiler import specialized
+from xlac.sources import load as load_model
 from xlac_cpu import BACKEND
 from xlac_sdk.build import Builder, apply, load
 from xlac_sdk.capi import Status
@@ -24,6 +29,7 @@ from xlac_sdk.program import Argument, Launch, Program, Role, Slot
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 
+BERT = ("--set", "hidden=64", "--set", "heads=4", "--set", "ffn=128")
 COUNT = symbol("n", min=4, max=100, opt=8, multiple_of=4)
 OFFSET = symbol("k", min=0, max=7)
 
@@ -109,3 +115,42 @@ def test_an_artefact_with_open_sizes_is_called_by_shape(tmp_path: Path) -> None:
     (tmp_path / manifest.NAME).write_text(json.dumps(broken))
     with pytest.raises(SourceError, match=r"no size of the model: m \[XL3013"):
         manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "sizes"),
+    [
+        ("digits", ["--dim", "batch=1..40"], [(1,), (2,), (7,), (16,), (33,), (40,)]),
+        ("lstm_3x60", ["--dim", "T=1..32"], [(1,), (5,), (32,)]),
+        ("bert_layer", ["--dim", "batch=1..3", "--dim", "sequence=1..24", *BERT], [(1, 24), (3, 1), (2, 17)]),
+    ],
+)
+@pytest.mark.parametrize("weights", ["embed", "mmap"])
+def test_one_artefact_takes_every_size_within_its_bounds(
+    spec: str, options: list[str], sizes: list[tuple[int, ...]], weights: str, tmp_path: Path
+) -> None:
+    model = xlac.load(build(spec, tmp_path / "out", *options, "--weights", weights))
+    names = [size.name for size in model.manifest.sizes]
+    params = {"hidden": 64, "heads": 4, "ffn": 128} if spec == "bert_layer" else {}
+    for values in sizes:
+        chosen = dict(zip(names, values, strict=True))
+        inputs = {
+            s.name: np.random.default_rng(0).standard_normal(s.extents(chosen)).astype(s.dtype.numpy) for s in model.program.inputs
+        }
+        ours = by_name(model(**inputs), model.outputs)
+        right = xlac.compile(specialized(load_model(SPECS / f"{spec}.yaml", dims=chosen, params=params)), "cpu")
+        for name, want in by_name(right(**inputs), right.outputs).items():
+            np.testing.assert_allclose(ours[name], want, rtol=2e-5, atol=2e-5, err_msg=f"{spec} {chosen} {name}")
+    wrong = {s.name: np.zeros(s.extents(dict.fromkeys(names, 41)), s.dtype.numpy) for s in model.program.inputs}
+    with pytest.raises(SourceError, match="XL6003"):
+        model(**wrong)
+    assert model.manifest.memory.arena >= 0 and all(size.max >= max(column) for size, column in zip(model.manifest.sizes, zip(*sizes, strict=True), strict=True))
+
+
+def test_the_command_runs_an_artefact_at_any_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = build("digits", tmp_path / "out", "--dim", "batch=1..8")
+    assert status(["run", str(folder), "--input", "image=3x64xf32=0.5"]) == 0
+    assert "probs: float32[3, 10]" in capsys.readouterr().out
+    assert status(["run", str(folder)]) == 0
+    assert status(["run", str(folder), "--input", "image=9x64xf32=0.5"]) == 2
+    assert "XL6003" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ def command(
 ) -> None:  # fmt: skip
     """Compile SPEC to an artefact.
 
-    Sizes left open are fixed at their `opt`. The folder gets the forms asked for and a manifest; it appears whole
+    Sizes left open are fixed at their `opt`; those given as a range (--dim batch=1..8) are chosen by each call. The folder gets the forms asked for and a manifest; it appears whole
     or not at all, and `xlac run` takes it like a spec. Several processors after --cpu (x86-64-v2,x86-64-v3) give
     code for each, chosen when it runs. `--until` prints the graph, which `--graph` takes, edited if you like, to go on
     `--from` the next pass.
@@ -69,7 +70,7 @@ def command(
             click.echo(name)
         return
     choice = chosen(**options)
-    model = open_model(choice)
+    model = open_model(choice, ranges={name for name, size in choice.dims.items() if isinstance(size, str)})
     if edited is not None:
         model = replace(model, graph=read_graph(edited, model))
     backend = find(choice.target)
@@ -159,16 +160,19 @@ def tell(trace: Any, wanted: bool) -> None:
             click.echo(f"{number:5}  {line}", err=True)
 
 
-def open_model(choice: Any) -> Any:
-    """The model that the options name, its open sizes fixed at `opt` (said on standard error)."""
-    from xlac.compiler import specialized
+def open_model(choice: Any, ranges: Container[str] = ()) -> Any:
+    """The model that the options name, its open sizes but `ranges` fixed at `opt` (said on standard error)."""
+    from xlac.compiler import specialized, unfixed
     from xlac.sources import load
 
     model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
-    if model.dims:
-        fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in model.dims.items())
+    kept = {name: symbol for name, symbol in model.dims.items() if name in ranges}
+    closed = {name: symbol for name, symbol in model.dims.items() if name not in kept}
+    if closed:
+        fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in closed.items())
         click.echo(f"note: {fixed} (the sizes' opt; --dim chooses others)", err=True)
-    return specialized(model)
+    model = replace(specialized(replace(model, dims=closed)), dims=kept)
+    return unfixed(model) if kept else model
 
 
 def read_graph(file: Path, model: Any) -> Any:
