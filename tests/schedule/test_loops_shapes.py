@@ -66,6 +66,16 @@ def test_outputs_of_several_shapes_share_a_kernel() -> None:
     assert len(scheduled.launches) == 1
 
 
+def test_nests_that_are_split_over_threads_have_kernels_of_their_own() -> None:
+    """What one element costs decides, not how many operations the graph has."""
+    x = param("x", (20, 20, 1))
+    heavy: Node = x
+    for _ in range(30):
+        heavy = Node.of(Exp(), heavy)
+    scheduled = check_group(group_of(Kind.ELEMENTWISE, Node.of(Concat(2), heavy, Node.of(Exp(), heavy))))
+    assert len(scheduled.launches) == 2
+
+
 def test_no_launch_for_nothing() -> None:
     group = group_of(Kind.ELEMENTWISE, Node.of(Exp(), param("x", (0, 5))))
     assert not schedule(group, MASKED, "k").launches

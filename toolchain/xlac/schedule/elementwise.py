@@ -52,7 +52,7 @@ class Job:
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """One launch for a group of one shape; a large group of several shapes takes one for each."""
     jobs = [job for job in _jobs(group) if volume(job.shape) != 0]
-    large = len(jobs) > 1 and cost.work(group).flops + cost.work(group).bytes > SERIAL_WORK
+    large = len(jobs) > 1 and (cost.work(group).flops + cost.work(group).bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in jobs))
     launches: list[Launching] = []
     in_place: list[tuple[Node, Node]] = []
     for number, batch in enumerate([[job] for job in jobs] if large else [jobs]):
@@ -68,6 +68,14 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
                 in_place = _in_place(dry.elements, survey)
         launches.append(elements.launch(f"{name}_{number}" if number else name, cost.work(group)))
     return Scheduled(tuple(launches), tuple(in_place))
+
+
+def _parallel(job: Job, group: Group, target: Target) -> bool:
+    """Whether a nest may be split over threads: then it is alone in its kernel."""
+    dry = Surveyor(Elements(Builder(), group, target), job.shape)
+    _store(dry.elements, dry.index, job.stores, streaming=False)
+    survey = dry.survey()
+    return at_opt(volume(job.shape)) * (survey.flops + len(survey.accesses)) >= SERIAL_WORK
 
 
 def _jobs(group: Group) -> list[Job]:
