@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-cross lint types specs conformance fuzz docs bless bench-setup bench clean test-torch
+.PHONY: demo test test-onnx test-cross lint types specs conformance fuzz docs bless bench-setup bench clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -33,6 +33,10 @@ test-cross: $(VENV)/.tested ## ahead of time for other machines, run here by emu
 	dpkg -s $(CROSS) >/dev/null 2>&1 || { apt-get update && apt-get install -y --no-install-recommends $(CROSS); }
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cross tests/cross
 
+test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; transformers too where PyTorch is installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check onnxruntime
+	$(BIN)/python -m pytest --all tests/onnx/test_onnx_models.py
+
 conformance: $(VENV)/.tested ## every op and kernel case on every installed backend, with a report
 	for target in reference c cpu; do $(BIN)/xlac backend test $$target || exit 1; done
 
@@ -48,6 +52,7 @@ test-torch: $(VENV)/.tested ## PyTorch's own samples of every operator, every mo
 
 docs: $(VENV)/.tested ## regenerate what is generated
 	$(BIN)/python -m xlac.ops.reference > docs/OPS.md
+	$(BIN)/python -m xlac.frontends.onnx.reference docs/ONNX.md
 
 bless: $(VENV)/.tested ## accept the present output as the goldens
 	$(BIN)/python -m pytest -n 2 tests --bless

@@ -8,6 +8,7 @@ from xlac.ir.graph import Node
 
 _TEXT = ("StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch")
 _MAPS = {"ZipMap": "take the scores that it zips", "CastMap": "", "DictVectorizer": "", "CategoryMapper": ""}
+REFUSED = {("", name) for name in _TEXT} | {(ML, name) for name in _MAPS}
 
 
 def _refuse(name: str, domain: str, why: str, hint: str) -> None:
