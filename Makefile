@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-onnx test-cross lint types specs conformance fuzz docs bless bench-setup bench clean test-torch
+.PHONY: demo test test-onnx test-cross test-jax lint types specs conformance fuzz docs bless bench-setup bench clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -50,9 +50,14 @@ test-torch: $(VENV)/.tested ## PyTorch's own samples of every operator, every mo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,test-torch]"
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/torch --all
 
+test-jax: $(VENV)/.tested ## JAX's own cases for its primitives, compared with XLA's CPU client: about ten minutes of one core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[jax]"
+	XLAC_CACHE=off $(BIN)/python tests/stablehlo/harnesses.py
+
 docs: $(VENV)/.tested ## regenerate what is generated
 	$(BIN)/python -m xlac.ops.reference > docs/OPS.md
 	$(BIN)/python -m xlac.frontends.onnx.reference docs/ONNX.md
+	$(BIN)/python -m xlac.frontends.stablehlo.coverage docs/STABLEHLO.md
 
 bless: $(VENV)/.tested ## accept the present output as the goldens
 	$(BIN)/python -m pytest -n 2 tests --bless

@@ -49,6 +49,12 @@ def counted(site: Site, shape: Shape) -> Tensor:
     return convert_to(whole, element)
 
 
+@operation("partition_id", "replica_id")
+def place(site: Site) -> Built:
+    """There is one device, the first."""
+    return build.constant(0, site.result.element.dtype)
+
+
 # ---- order and grouping --------------------------------------------------------------------------------
 
 
