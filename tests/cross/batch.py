@@ -29,11 +29,12 @@ ALIGN = 64
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A program with its inputs, called so many times."""
+    """A program with its inputs, called so many times; its open sizes, in order, are `sizes`."""
 
     program: Program
     inputs: Mapping[str, Array]
     calls: int = 1
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)
@@ -72,16 +73,18 @@ class Batch:
         word = f"i{self.machine.pointer_bits}"
         lines = [f"; xlac {json.dumps(self.machine.settings, sort_keys=True)}", f'target triple = "{self.machine.triple}"']
         body = [f"define {word} @batch_bytes() nounwind {{\n  ret {word} {self.places[-1]['end']}\n}}", "define i32 @batch(ptr %block) nounwind {", "entry:"]
-        body.append("  %context = alloca [3 x i64], align 8\n  br label %t0")
+        body.append("  %context = alloca [3 x i64], align 8\n  %sizes = alloca [16 x i64], align 8\n  br label %t0")
         for number, (task, making) in enumerate(zip(self.tasks, self.makings, strict=True)):
             mine = self.places[number]
             arrays = [n for n in mine if n != "memory"]
             lines.append(f"declare i32 @case{number}_init(ptr, ptr, {word})")
-            lines.append(f"declare i32 @case{number}_run({', '.join(['ptr'] * (1 + len(arrays)))})")
+            lines.append(f"declare i32 @case{number}_run({', '.join(['ptr'] * (1 + bool(task.sizes) + len(arrays)))})")
             body.append(f"t{number}:")
             body += [f"  %p{number}.{i} = getelementptr i8, ptr %block, i64 {at}" for i, at in enumerate(mine.values())]
             body.append(f"  %s{number} = call i32 @case{number}_init(ptr %context, ptr %p{number}.{len(arrays)}, {word} {making.api.memory_bytes})")
-            given = ", ".join(["ptr %context", *(f"ptr %p{number}.{i}" for i in range(len(arrays)))])
+            for place, size in enumerate(task.sizes):
+                body.append(f"  %z{number}.{place} = getelementptr i64, ptr %sizes, i32 {place}\n  store i64 {size}, ptr %z{number}.{place}")
+            given = ", ".join(["ptr %context", *(["ptr %sizes"] if task.sizes else []), *(f"ptr %p{number}.{i}" for i in range(len(arrays)))])
             states = [f"%s{number}"]
             for call in range(task.calls):
                 body.append(f"  %r{number}.{call} = call i32 @case{number}_run({given})")
@@ -126,7 +129,7 @@ class Batch:
         for task, mine in zip(self.tasks, self.places, strict=False):
             for slot in task.program.inputs:
                 data = np.ascontiguousarray(task.inputs[slot.name]).reshape(-1).view(np.uint8)
-                block[mine[f"in:{slot.name}"] :][: slot.nbytes] = data
+                block[mine[f"in:{slot.name}"] :][: len(data)] = data
         return block.tobytes()
 
     def run(self) -> list[dict[str, Array]]:
@@ -138,10 +141,17 @@ class Batch:
         if done.returncode or len(done.stdout) != len(given):
             raise AssertionError(f"{self.other.name} ended with {done.returncode} after {len(done.stdout)} bytes: {done.stderr[:2000]!r}")
         block = np.frombuffer(done.stdout, np.uint8)
-        return [
-            {s.name: block[mine[f"out:{s.name}"] :][: s.nbytes].view(s.dtype.numpy).reshape(s.shape) for s in task.program.outputs}
-            for task, mine in zip(self.tasks, self.places, strict=False)
-        ]
+        return [self.outputs(task, mine, block) for task, mine in zip(self.tasks, self.places, strict=False)]
+
+    def outputs(self, task: Task, mine: Mapping[str, int], block: Array) -> dict[str, Array]:
+        """The outputs of one task, out of the block that came back."""
+        sizes = {symbol.name: size for symbol, size in zip(task.program.sizes, task.sizes, strict=True)}
+        found = {}
+        for slot in task.program.outputs:
+            shape = slot.extents(sizes)
+            nbytes = int(np.prod(shape)) * slot.dtype.nbytes
+            found[slot.name] = block[mine[f"out:{slot.name}"] :][:nbytes].view(slot.dtype.numpy).reshape(shape)
+        return found
 
 
 # What qemu 7 says of some conversions of vectors on RISC-V (its issue 1441, repaired in 8.1) before it ends.

@@ -13,7 +13,7 @@ from batch import Task, results
 from machines import MACHINES, Other
 
 import xlac
-from xlac.compiler import lower, specialized
+from xlac.compiler import lower, specialized, unfixed
 from xlac.sources import load
 from xlac_cpu import BACKEND
 
@@ -43,6 +43,20 @@ def test_models_agree(spec: str, other: Other) -> None:
     right = by_name(here(**inputs), here.outputs)
     assert got is not None and got.keys() == right.keys()
     for name, want in right.items():
+        np.testing.assert_allclose(got[name], want, rtol=2e-4, atol=2e-5, err_msg=f"{spec}.{name}")
+
+
+@pytest.mark.parametrize(("spec", "dim", "chosen"), [("digits", {"batch": "1..9"}, (5,)), ("lstm_3x60", {"T": "1..8"}, (3,))])
+def test_open_sizes_agree(spec: str, dim: dict[str, int | str], chosen: tuple[int, ...], other: Other) -> None:
+    """On machines of 32 bits too, where sizes are wider than pointers."""
+    model = load(SPECS / f"{spec}.yaml", dims={**dim, **({"B": 1} if spec == "lstm_3x60" else {})})
+    target = BACKEND.target(other.request)
+    program = lower(unfixed(model), target).program
+    here = xlac.compile(specialized(model, dict(zip(dim, chosen, strict=True))), "cpu")
+    inputs = inputs_of(here)  # type: ignore[arg-type]
+    (got,) = results([Task(program, inputs, sizes=chosen)], target, other)
+    assert got is not None
+    for name, want in by_name(here(**inputs), here.outputs).items():
         np.testing.assert_allclose(got[name], want, rtol=2e-4, atol=2e-5, err_msg=f"{spec}.{name}")
 
 
