@@ -147,6 +147,12 @@ def test_one_artefact_takes_every_size_within_its_bounds(
     assert model.manifest.memory.arena >= 0 and all(size.max >= max(column) for size, column in zip(model.manifest.sizes, zip(*sizes, strict=True), strict=True))
 
 
+def test_a_program_has_fixed_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--dim", "batch=1..8", "--emit", "exe", "-o", str(tmp_path / "out")]
+    assert status(["build", str(SPECS / "digits.yaml"), *options]) == 3
+    assert "--dim batch=8" in capsys.readouterr().err
+
+
 def test_the_command_runs_an_artefact_at_any_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = build("digits", tmp_path / "out", "--dim", "batch=1..8")
     assert status(["run", str(folder), "--input", "image=3x64xf32=0.5"]) == 0
