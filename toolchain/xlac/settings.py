@@ -13,7 +13,7 @@ CACHE_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """XLAC_THREADS, XLAC_CACHE (a folder, or `off`) and XLAC_CACHE_BYTES."""
+    """XLAC_THREADS, XLAC_CACHE (a folder; `off` or `0` for none) and XLAC_CACHE_BYTES."""
 
     threads: int
     cache: Path | None  # None: compile without a cache
@@ -37,7 +37,7 @@ def _number(name: str, default: int, low: int, high: int) -> int:
 
 def _cache() -> Path | None:
     text = os.environ.get("XLAC_CACHE", "")
-    if text.lower() == "off":
+    if text.lower() in ("off", "0"):
         return None
     if text:
         return Path(text)
