@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from xlac_sdk.capi import extents
-from xlac_sdk.capi.api import Api
+from xlac_sdk.capi.api import Api, Array
+from xlac_sdk.sizes import alone
 
 
 def header(api: Api) -> str:
@@ -27,7 +28,32 @@ def rust_module(api: Api) -> str:
 
 def npy_program(api: Api) -> str:
     """`NAME_main.c`: a program over the header that reads and writes .npy files."""
-    return render("main.c.j2", api)
+    names = {s.symbol.name: f"sizes->{s.name}" for s in api.sizes}
+    called = {s.symbol.name: s.name for s in api.sizes}
+    solved, checked = {}, []
+    for number, array in enumerate(api.inputs):
+        for axis, dim in enumerate(array.slot.shape):
+            found = alone(dim)
+            if found is not None and found[0].name not in solved:
+                place = f"inputs[{number}].extents[{axis}]"
+                solved[found[0].name] = called[found[0].name], place, found[1], found[2]
+            if not isinstance(dim, int):
+                checked.append((number, axis, extents.text(dim, names)))
+    made = [
+        (number, axis, extents.text(dim, names))
+        for number, array in enumerate(api.outputs)
+        for axis, dim in enumerate(array.slot.shape)
+        if not isinstance(dim, int)
+    ]
+    return render(
+        "main.c.j2", api, solved=list(solved.values()), checked=checked, made=made, extents=_extents,
+        rank=max((len(a.slot.shape) for a in api.arrays), default=0) or 1,
+    )  # fmt: skip
+
+
+def _extents(array: Array) -> str:
+    """The extents of an array as C: -1 where a call chooses."""
+    return ", ".join(str(dim) if isinstance(dim, int) else "-1" for dim in array.slot.shape) or "0"
 
 
 def cmake_package(api: Api, library: str = "") -> str:
