@@ -122,7 +122,7 @@ def test_nesting_calls_and_sizes_have_limits() -> None:
         load(main(["tensor<99999999999x99999999999xf32>"], ["tensor<f32>"], "    return %arg0 : tensor<f32>"))
     with pytest.raises(XlacError):
         load("module {")
-    with pytest.raises(SourceError, match="XL7211|XL7210"):
+    with pytest.raises(SourceError, match=r"XL7211|XL7210"):
         load(b"ML\xefR broken")
 
 

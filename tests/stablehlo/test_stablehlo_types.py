@@ -146,6 +146,6 @@ def test_scales_for_each_channel() -> None:
     return %0 : {sums}"""
     x, w = RNG.integers(-128, 128, (4, 3)).astype(np.int8), RNG.integers(-127, 128, (3, 2)).astype(np.int8)
     found = one(main([f"tensor<4x3x{QUANTISED}>", weights], [sums], body), x, w)
-    numbers = ((x.astype(np.float64) - 3) * 0.5) @ ((w.astype(np.float64) + [0, 1]) * [0.5, 0.25])
+    numbers = ((x.astype(np.float64) - 3) * 0.5) @ ((w.astype(np.float64) + np.array([0, 1])) * [0.5, 0.25])
     assert found.dtype == np.int32
     np.testing.assert_array_equal(found, np.rint(numbers / 0.125))

@@ -151,7 +151,7 @@ def outward(array: Array, type: Any) -> Any:
     if is_key(type.dtype):
         import jax
 
-        return jax.random.wrap_key_data(array, impl=type.dtype._impl.name)
+        return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=type.dtype._impl.name)
     dtype = np.dtype(type.dtype)
     if dtype.kind == "c":
         return np.ascontiguousarray(array).view(dtype).reshape(array.shape[:-1])
