@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from xlac.frontends.torch.table import BUILDERS
 from xlac.torched.fallback import FallbackWarning
 
 OPTIONS = {"threads": 1, "fallback": False}
@@ -93,6 +94,24 @@ def test_other_devices_are_left_to_pytorch() -> None:
     x = torch.randn(3, device="meta")
     with pytest.warns(FallbackWarning, match="device meta"):
         assert torch.compile(lambda v: v * 2, backend="xlac")(x).device.type == "meta"
+
+
+def test_a_target_that_cannot_is_left_for_pytorch() -> None:
+    """What fails after the import, here for want of a backend, is told as well."""
+    x = torch.randn(3)
+    with pytest.warns(FallbackWarning, match="nowhere"):
+        found = torch.compile(lambda v: v * 2, backend="xlac", options={"target": "nowhere"})(x)
+    torch.testing.assert_close(found, x * 2)
+
+
+def test_a_bug_in_a_builder_is_told_and_the_rest_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setitem(BUILDERS, "aten.sin.default", wrong)
+    x = torch.randn(3)
+    with pytest.warns(FallbackWarning, match=r"aten\.sin\.default .*please report it: ZeroDivisionError: planted"):
+        torch.testing.assert_close(torch.compile(lambda v: v.sin() * 2, backend="xlac")(x), x.sin() * 2)
 
 
 def test_without_fallback_it_is_an_error() -> None:

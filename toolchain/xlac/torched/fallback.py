@@ -16,8 +16,10 @@ from xlac.frontends.torch.errors import Unsupported, refused
 from xlac.frontends.torch.table import BUILDERS
 from xlac.torched.resizing import Resizing
 from xlac.torched.subgraph import Options, Subgraph
+from xlac_sdk.source import XlacError
 
 PREFIX = "xlac_"
+Run = Callable[[list[Any]], Any]
 
 
 class FallbackWarning(UserWarning):
@@ -34,22 +36,45 @@ class _Supported(OperatorSupportBase):
         return isinstance(node.meta.get("val"), torch.Tensor | tuple | list)
 
 
-def compiled(module: GraphModule, options: Options) -> Callable[[list[Any]], Any]:
+def compiled(module: GraphModule, options: Options) -> Run:
     """A graph as a function of the list of its arguments. Raises SourceError where falling back is not allowed."""
     if not _computes(module):
         return _boxed(_eager(module))
     whole = Subgraph(module, options)
     if not whole.unsupported:
-        return _boxed(whole.program())
+        return _boxed(_guarded(module, options, whole.program))
     resizing = Resizing(module, options)
     whole = resizing.example()
     if not whole.unsupported:
-        return _boxed(resizing)
-    error = refused(whole.unsupported, sorted(BUILDERS))
+        return _boxed(_guarded(module, options, lambda: resizing))
+    _tell(refused(whole.unsupported, sorted(BUILDERS)), options)
+    return _boxed(_eager(_split(module, whole.unsupported, options)))
+
+
+def _tell(error: XlacError, options: Options) -> None:
+    """Warns that PyTorch takes over, or raises the error where that is not allowed."""
     if not options.fallback:
         raise error
-    warnings.warn(f"part of the model runs in PyTorch, not in xlac:\n{error}", FallbackWarning, stacklevel=2)
-    return _boxed(_eager(_split(module, whole.unsupported, options)))
+    warnings.warn(f"part of the model runs in PyTorch, not in xlac:\n{error}", FallbackWarning, stacklevel=3)
+
+
+def _guarded(module: GraphModule, options: Options, make: Callable[[], Run]) -> Run:
+    """A program, or where compiling it fails, at once or when sizes are known, the graph in PyTorch."""
+    eager = _eager(module)
+    try:
+        program = make()
+    except XlacError as error:
+        _tell(error, options)
+        return eager
+
+    def run(args: list[Any]) -> Any:
+        try:
+            return program(args)
+        except XlacError as error:
+            _tell(error, options)
+            return eager(args)
+
+    return run
 
 
 def _split(module: GraphModule, unsupported: list[Unsupported], options: Options) -> GraphModule:
@@ -70,7 +95,7 @@ def _split(module: GraphModule, unsupported: list[Unsupported], options: Options
 class _Module(torch.nn.Module):
     """A program in the place of a submodule."""
 
-    def __init__(self, program: Callable[[list[Any]], Any], single: bool) -> None:
+    def __init__(self, program: Run, single: bool) -> None:
         super().__init__()
         self.program, self.single = program, single
 
@@ -89,11 +114,11 @@ def _computes(module: GraphModule) -> bool:
     return any(n.op == "call_function" for n in module.graph.nodes)
 
 
-def _eager(module: GraphModule) -> Callable[[list[Any]], Any]:
+def _eager(module: GraphModule) -> Run:
     return lambda args: module(*args)
 
 
-def _boxed(run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+def _boxed(run: Run) -> Run:
     """As AOTAutograd wants it told: the arguments come as one list."""
 
     def boxed(args: list[Any]) -> Any:

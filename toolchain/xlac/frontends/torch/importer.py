@@ -69,12 +69,15 @@ class Importer:
             try:
                 values[node] = self._value(module, node, values)
             except (NotExpressible, ShapeError) as error:
-                operation = name_of(node)
-                known = operation in BUILDERS
-                reason = str(error) or "xlac has no counterpart of it"
-                self.unsupported.append(Unsupported(node, operation, reason, known))
-                values[node] = self._unknown(node)
+                values[node] = self._refused(node, str(error))
+            except Exception as error:  # one operation of thousands must not take the others down
+                values[node] = self._refused(node, f"a bug in xlac, please report it: {type(error).__name__}: {error}")
         return values
+
+    def _refused(self, node: FxNode, reason: str) -> Any:
+        operation = name_of(node)
+        self.unsupported.append(Unsupported(node, operation, reason, operation in BUILDERS))
+        return self._unknown(node)
 
     def _value(self, module: GraphModule, node: FxNode, values: Values) -> Any:
         meta = node.meta.get("val")
