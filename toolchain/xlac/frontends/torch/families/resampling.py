@@ -113,7 +113,8 @@ def linear(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
     low = np.minimum(np.floor(at).astype(np.int64), size - 1)
     high = np.minimum(low + 1, size - 1)
     part = np.clip(at - low, 0, 1)
-    return _rows(size, low) * (1 - part)[:, None] + _rows(size, high) * part[:, None]
+    found: Matrix = _rows(size, low) * (1 - part)[:, None] + _rows(size, high) * part[:, None]
+    return found
 
 
 def cubic(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
