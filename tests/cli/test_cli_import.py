@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,8 +49,6 @@ def test_nothing_is_left_when_it_fails(tmp_path: Path) -> None:
                 raise OSError("the disk went away")
             return np.asarray(model.weights[name])
 
-    from dataclasses import replace
-
     with pytest.raises(OSError, match="went away"):
         write(replace(model, weights=Broken()), tmp_path / "m.yaml")
     assert list(tmp_path.iterdir()) == []
@@ -71,3 +70,28 @@ def test_progress_is_shown_to_people_only(monkeypatch: pytest.MonkeyPatch) -> No
         progress.stage("reading m.onnx")
         progress.update(3, 10)
     assert not piped.getvalue()
+
+
+def test_tensors_are_in_memory_one_at_a_time(tmp_path: Path) -> None:
+    model = load(DIGITS)
+    alive, most = 0, 0
+
+    class Array(np.ndarray):  # type: ignore[type-arg]
+        def __array_finalize__(self, source: object) -> None:
+            self.counted = False
+
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= self.counted
+
+    class Made(dict):  # type: ignore[type-arg]
+        def __getitem__(self, name: str) -> np.ndarray:  # type: ignore[type-arg]
+            nonlocal alive, most
+            made = np.array(model.weights[name]).view(Array)
+            made.counted = True
+            alive += 1
+            most = max(most, alive)
+            return made
+
+    write(replace(model, weights=Made()), tmp_path / "m.yaml")
+    assert most <= 2 and len(load(tmp_path / "m.yaml").weights) == 4

@@ -161,11 +161,6 @@ def split(w: Writer, node: Node, x: str) -> list[str]:
     return w.many("Split", [x, w.constant(np.array(sizes))], len(sizes), axis=axis)
 
 
-@rule("where")
-def where(w: Writer, node: Node, condition: str, x: str, y: str) -> str:
-    return w.op("Where", condition, x, y)
-
-
 @rule("isnan")
 def isnan(w: Writer, node: Node, x: str) -> str:
     dtype = node.inputs[0].type.dtype

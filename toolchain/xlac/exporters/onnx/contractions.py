@@ -62,12 +62,12 @@ def conv(w: Writer, node: Node, x: str, kernel: str) -> str:
         return alone(w, node, x, kernel, kind)
     spots, ends = op.layout[0], op.layout[2]
     space = [c for c in spots if c not in "NC"]
-    shape: Any = known(tuple(data.shape[spots.index(c)] for c in ("N", "C", *space)), "a convolution")
+    shape: Any = (data.shape[spots.index("N")], *known(tuple(data.shape[spots.index(c)] for c in ("C", *space)), "a convolution"))
     x = w.turn(converted(w, x, data.type.dtype, kind), [spots.index(c) for c in ("N", "C", *space)])
     kernel = w.turn(converted(w, kernel, weight.type.dtype, kind), [op.layout[1].index(c) for c in ("O", "I", *space)])
     taps = known(tuple(weight.shape[op.layout[1].index(c)] for c in ("O", "I", *space)), "a convolution")
     zero = w.constant(0, kind)
-    if 0 in (*shape, *taps, *known(node.shape, "a convolution")):
+    if 0 in (*shape, *taps, *node.shape):
         return w.op("Expand", w.constant(0, new), w.shape(node.shape))
     for axis, by in enumerate(op.lhs_dilation):
         if by > 1:
@@ -119,7 +119,7 @@ def batched(w: Writer, x: str, kernel: str, shape: Any, taps: Any, op: Conv, giv
     """The convolution; with batch groups, each part of the batch meets its own part of the filters."""
     if op.batch_groups == 1:
         return w.op("Conv", x, kernel, group=op.feature_groups, **given)
-    parts, filters = shape[0] // op.batch_groups, taps[0] // op.batch_groups
+    parts, filters = known((shape[0],), "groups of a batch")[0] // op.batch_groups, taps[0] // op.batch_groups
     made = []
     for group in range(op.batch_groups):
         part = w.op("Slice", x, w.constant([group * parts]), w.constant([(group + 1) * parts]), w.constant([0]))

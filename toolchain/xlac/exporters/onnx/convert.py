@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xlac.exporters.onnx.scalars import chosen
 from xlac.exporters.onnx.writer import ELEMENT, Writer, known, rule
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
@@ -36,8 +37,8 @@ def saturated(w: Writer, x: str, old: DType, new: DType) -> str:
     low = w.op("Less", x, w.constant(least, old))
     inside = w.op("Where", w.op("Or", w.op("Or", high, low), w.op("IsNaN", x)), w.constant(0.0, old), x)
     made = w.op("Cast", inside, to=ELEMENT[new])
-    made = w.op("Where", high, w.constant(info.max, new), made)
-    return w.op("Where", low, w.constant(info.min, new), made)
+    made = chosen(w, high, w.constant(info.max, new), made, new)
+    return chosen(w, low, w.constant(info.min, new), made, new)
 
 
 @rule("bitcast")

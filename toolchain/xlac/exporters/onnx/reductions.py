@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac.exporters.onnx.scalars import ORDERED, WRAPPING, within
+from xlac.exporters.onnx.scalars import ORDERED, WRAPPING, chosen, within
 from xlac.exporters.onnx.views import gaps, padded
 from xlac.exporters.onnx.writer import Writer, known, rule
 from xlac.exporters.unsaid import Unsaid
@@ -47,7 +47,7 @@ def reduce(w: Writer, node: Node, *xs: str) -> str | list[str]:
     if not dtype.is_float or op.combine not in ("max", "min"):
         return made
     some = w.op("ReduceMax", w.cast(w.op("IsNaN", x), DType.I32), w.constant(op.axes), keepdims=0)  # runtimes differ on NaN
-    return w.op("Where", w.cast(some, DType.BOOL), w.constant(np.nan, dtype), made)
+    return chosen(w, w.cast(some, DType.BOOL), w.constant(np.nan, dtype), made, dtype)
 
 
 def logical(w: Writer, node: Node, x: str) -> str:
@@ -115,7 +115,7 @@ def window(w: Writer, node: Node, *xs: str) -> str:
         raise Unsaid("ONNX pools by sum, product and extremes only")
     (x,) = xs
     dtype = node.type.dtype
-    shape, result = known(node.inputs[0].shape, "a window"), known(node.shape, "a window")
+    shape, result = node.inputs[0].shape, node.shape
     if not shape:
         return w.op("Identity", x)
     kind = kind_of(dtype, op.combine).get(dtype, dtype) if op.combine in COMBINE else DType.I32 if dtype is DType.BOOL else dtype
@@ -124,8 +124,15 @@ def window(w: Writer, node: Node, *xs: str) -> str:
     filler = numeric.identity(op.combine, dtype if dtype is DType.BOOL else kind if dtype.is_float else dtype)
     value = w.constant(filler, kind)
     for axis in range(len(shape)):
-        x, shape = _along(w, x, shape, op, axis, result[axis], value, kind, dtype)
-    return w.cast(x, dtype) if kind is not dtype else x
+        if moves(op, axis):
+            known((shape[axis],), "a window")
+            x, shape = _along(w, x, shape, op, axis, known((result[axis],), "a window")[0], value, kind, dtype)
+    return w.cast(x, dtype) if kind is not dtype else w.op("Identity", x)
+
+
+def moves(op: Any, axis: int) -> bool:
+    """Whether a window does anything along an axis."""
+    return (op.window[axis], op.strides[axis], op.base_dilation[axis], op.low[axis], op.high[axis]) != (1, 1, 1, 0, 0)
 
 
 def _along(w: Writer, x: str, shape: Any, op: Any, axis: int, places: int, value: str, kind: DType, dtype: DType) -> tuple[str, Any]:

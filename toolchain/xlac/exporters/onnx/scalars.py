@@ -23,6 +23,9 @@ WRAPPING = {
 ORDERED = WRAPPING | {DType.U64: DType.U64, DType.BOOL: DType.I32}
 """Where values are divided and compared: a type that holds them all."""
 
+CHOSEN = {k: v for k, v in WRAPPING.items() if k is not DType.U8}
+"""Where values are chosen: runtimes choose between few types."""
+
 UNARY = {
     "floor": "Floor", "round": "Round", "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos", "sqrt": "Sqrt",
     "erf": "Erf", "ceil": "Ceil", "tanh": "Tanh", "sigmoid": "Sigmoid", "neg": "Neg", "abs": "Abs", "tan": "Tan",
@@ -207,14 +210,14 @@ def shift(w: Writer, node: Node, x: str, n: str) -> str:
     count = w.op("Where", far, last, count)
     if node.op.mnemonic == "shl":
         made = w.op("BitShift", w.cast(w.cast(x, unsigned), wide), count, direction="LEFT")
-        return w.op("Where", far, w.constant(0, dtype), w.cast(w.cast(made, unsigned), dtype))
+        return chosen(w, far, w.constant(0, dtype), w.cast(w.cast(made, unsigned), dtype), dtype)
     if not dtype.is_signed:
         made = w.cast(w.op("BitShift", w.cast(x, wide), count, direction="RIGHT"), dtype)
-        return w.op("Where", far, w.constant(0, dtype), made)
+        return chosen(w, far, w.constant(0, dtype), made, dtype)
     below = w.op("Less", w.cast(x, DType.I64), w.constant(0))  # those are shifted inverted, and come back as they were
-    plain = w.op("Where", below, w.op("BitwiseNot", x), x)
+    plain = chosen(w, below, w.op("BitwiseNot", x), x, dtype)
     made = w.cast(w.op("BitShift", w.cast(w.cast(plain, unsigned), wide), count, direction="RIGHT"), dtype)
-    return w.op("Where", below, w.op("BitwiseNot", made), made)
+    return chosen(w, below, w.op("BitwiseNot", made), made, dtype)
 
 
 COMPARE = {"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "eq": "Equal", "ne": "Equal"}
@@ -245,9 +248,17 @@ def compare(w: Writer, node: Node, x: str, y: str) -> str:
     return w.op("Not", found) if direction == "ne" else found
 
 
-@rule("select")
+@rule("select", "where")
 def select(w: Writer, node: Node, condition: str, x: str, y: str) -> str:
-    return w.op("Where", condition, x, y)
+    return chosen(w, condition, x, y, node.type.dtype)
+
+
+def chosen(w: Writer, condition: str, x: str, y: str, dtype: DType) -> str:
+    """x where the condition holds, else y."""
+    if dtype is DType.BOOL:
+        return w.op("Or", w.op("And", condition, x), w.op("And", w.op("Not", condition), y))
+    (x, y), back = within(w, dtype, CHOSEN, x, y)
+    return back(w.op("Where", condition, x, y))
 
 
 @rule("barrier", "identity")

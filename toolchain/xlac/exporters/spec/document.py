@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +16,15 @@ from xlac.passes.specialize import substituted
 from xlac.spec.text import flow, scalar, type_text
 
 
-def text(model: Model, head: Mapping[str, Any] | None = None, keep: Keep = lambda name, value: False) -> str:
+def text(
+    model: Model, head: Mapping[str, Any] | None = None, keep: Keep = lambda name, value: False,
+    weights: Callable[[], str] = lambda: "",
+) -> str:  # fmt: skip
     """The text of a spec that loads to the model's graph.
 
     `head` holds sections that are written as they are (weights, ops). `keep` is asked for every constant whether
-    it is kept in a weights file instead, under a name. Raises UnsupportedError for what a spec cannot say.
+    it is kept in a weights file instead, under a name; `weights` then says which file that is, if there is one.
+    Raises UnsupportedError for what a spec cannot say.
     """
     model = sized(model)
     lines = ["xlac: 1", f"model: {scalar(public(model.name))}"]
@@ -30,11 +34,12 @@ def text(model: Model, head: Mapping[str, Any] | None = None, keep: Keep = lambd
         lines.append(f"precision: {model.precision}")
     if model.dims:
         lines += ["dims:", *(f"  {scalar(name)}: {_bounds(symbol)}" for name, symbol in model.dims.items())]
-    lines += [f"{section}: {flow(value)}" for section, value in (head or {}).items()]
     book = Book(Learned(model.graph), keep, frozenset((head or {}).get("ops", ())))
     section = Section(book, model.graph, "", {}, Names(node.name for node in book.learned.weights))
     _name_leaves(section, model)
     body = section.lines("  ")
+    sections = dict(head or {}) | ({"weights": file} if (file := weights()) else {})
+    lines += [f"{section}: {flow(value)}" for section, value in sections.items()]
     return "\n".join([*lines, *_interface(model, section, body)]) + "\n"
 
 

@@ -38,12 +38,11 @@ def write(model: Model, file: Path, progress: Callable[[int, int], None] | None 
         return True
 
     data = file.with_suffix(".safetensors")
-    first = text(model, keep=keep)
+    whole = text(model, keep=keep, weights=lambda: data.name if tensors else "")
     if not tensors:
         with replacing(file) as made:
-            made.write_text(first, encoding="utf-8")
+            made.write_text(whole, encoding="utf-8")
         return [file]
-    whole = text(model, {"weights": data.name}, lambda name, value: name in tensors)
     with replacing(data) as made, replacing(file) as spec:
         write_tensors(made, tensors, progress)
         spec.write_text(whole, encoding="utf-8")

@@ -21,7 +21,7 @@ def call(w: Writer, node: Node, *args: Value) -> list[Value]:
 @rule("cond")
 def cond(w: Writer, node: Node, index: Value, *args: Value) -> list[Value]:
     assert isinstance(node.op, Cond)
-    regions = [w.region([], lambda b=b: w.inline(b, args)) for b in node.op.branches]  # type: ignore[misc]
+    regions = [w.region([], lambda b=b: w.inline(b, args)) for b in node.op.branches]
     return w.many("case", [index], node.results, regions=regions)
 
 
