@@ -41,10 +41,10 @@ def scaled(node: Node, site: Site) -> Scaled | None:
     for number, by in zip(node.inputs, reversed(node.inputs), strict=True):
         if not isinstance(number.op, Cast) or not number.inputs[0].type.dtype.is_integer or not isinstance(by.op, Broadcast):
             continue
-        (inner,) = by.inputs
-        varying = [axis for axis, size in zip(by.op.axes, inner.shape, strict=True) if size != 1]
+        (numbers,) = by.inputs
+        varying = [axis for axis, size in zip(by.op.axes, numbers.shape, strict=True) if size != 1]
         if len(varying) <= 1:
-            scale = site.make(Reshape(tuple(by.shape[a] for a in varying)), inner)
+            scale = site.make(Reshape(tuple(by.shape[a] for a in varying)), numbers)
             return Scaled(number.inputs[0], scale, varying[0] if varying else None)
     return None
 
