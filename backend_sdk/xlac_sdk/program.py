@@ -149,7 +149,7 @@ class Stamp:
 Step = Launch | Copy | Repeat | While | Branch | Call | Stamp
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Program:
     """What a backend is given. Inputs and outputs are in the order of the model's declaration.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 from xlac_sdk.dims import Dim, Shape, Sym, Symbol, substitute
 from xlac_sdk.program import Program, Slot
@@ -20,11 +21,24 @@ class Shaped(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
 
+KEPT = 256  # sets of shapes whose sizes are remembered
+_known: WeakKeyDictionary[Program, dict[tuple[tuple[int, ...], ...], dict[str, int]]] = WeakKeyDictionary()
+
+
 def of_call(program: Program, inputs: Mapping[str, Shaped]) -> dict[str, int]:
     """The value of every size of a program, from the arrays of a call. Raises SourceError as `solve` does."""
     if not program.sizes:
         return {}
-    return solve([(s.name, s.shape) for s in program.inputs], {name: a.shape for name, a in inputs.items()})
+    known = _known.setdefault(program, {})
+    shapes = tuple(inputs[slot.name].shape for slot in program.inputs)
+    found = known.get(shapes)
+    if found is None:
+        names = [slot.name for slot in program.inputs]
+        found = solve([(s.name, s.shape) for s in program.inputs], dict(zip(names, shapes, strict=True)))
+        if len(known) >= KEPT:
+            known.clear()
+        known[shapes] = found
+    return found
 
 
 def solve(inputs: Iterable[Wanted], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:

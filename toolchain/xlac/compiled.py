@@ -91,7 +91,7 @@ class Compiled:
         self.executable.run(inputs, outputs)
 
     def _allocate(self, sizes: Mapping[str, int]) -> dict[str, Array]:
-        return {s.name: np.empty(s.extents(sizes), s.dtype.numpy) for s in self.program.outputs}
+        return {s.name: np.empty(_whole(s, sizes), s.dtype.numpy) for s in self.program.outputs}
 
     def _named(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Every input by name, or SourceError for one missing, unknown or given twice."""
@@ -131,7 +131,7 @@ def as_input(slot: Slot, value: Any) -> Array:
 
 
 def _check_output(slot: Slot, array: Any, inputs: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
-    name, shape = slot.name, slot.extents(sizes)
+    name, shape = slot.name, _whole(slot, sizes)
     if not isinstance(array, np.ndarray):
         raise _wrong("XL6004", f"output '{name}' must be a NumPy array, not {type(array).__name__}")
     if array.dtype != slot.dtype.numpy:
@@ -153,6 +153,15 @@ def _unknown(kind: str, given: Mapping[str, Any], known: list[str]) -> None:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean '{close[0]}'?" if close else f"the model has: {', '.join(known)}"
             raise _wrong("XL6001", f"unknown {kind} '{name}'", hint)
+
+
+def _whole(slot: Slot, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of an output for the sizes of a call, which may be too small for it."""
+    shape = slot.extents(sizes)
+    if min(shape, default=0) < 0:
+        values = ", ".join(f"{name}={value}" for name, value in sizes.items())
+        raise _wrong("XL6003", f"output '{slot.name}' has no shape with {values}: {_shape(shape)}")
+    return shape
 
 
 def _fits(given: tuple[int, ...], wanted: Shape) -> bool:

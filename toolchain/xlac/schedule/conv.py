@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.ir.dims import Dim, at_opt, static
+from xlac.ir.dims import Dim, at_opt
 from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
 from xlac.ops import leaf, view
@@ -39,7 +39,7 @@ class Geometry:
     op: Conv
     x: dict[str, Dim]  # element strides of x, padded where needed
     kernel: dict[str, Dim]
-    taps: dict[str, int]  # extents of the kernel
+    taps: dict[str, Dim]  # extents of the kernel
     result: dict[str, Dim]  # extents of the result
     offset: Dim  # of the window's first place in x
     edges: dict[str, Edge]  # of the spatial axes along which windows leave x, when x is read as it lies
@@ -89,7 +89,8 @@ def _depthwise(group: Group) -> bool:
     channels = group.hero.shape[op.layout[2].index("C")]
     dense = op.layout[2][-1] == "C" and (op.layout[0][-1] == "C" if x is None else x.strides[op.layout[0].index("C")] == 1)
     whole = all(step == 1 for step in op.lhs_dilation)
-    if not all(isinstance(n, int) for n, letter in zip(group.hero.shape, op.layout[2], strict=True) if letter != "N"):
+    cut = [*taps.values(), *(n for n, letter in zip(group.hero.shape, op.layout[2], strict=True) if letter != "N")]
+    if not all(isinstance(n, int) for n in cut):
         return False  # its rows are cut while compiling
     return op.feature_groups == channels and op.feature_groups > 1 and taps["I"] == 1 and dense and whole
 
@@ -99,7 +100,7 @@ def _geometry(hero: Node, x: View, edges: dict[str, Edge], kernel: View) -> Geom
     assert isinstance(op, Conv)
     return Geometry(
         op, dict(zip(op.layout[0], x.strides, strict=True)), dict(zip(op.layout[1], kernel.strides, strict=True)),
-        dict(zip(op.layout[1], static(hero.inputs[1].shape), strict=True)),
+        dict(zip(op.layout[1], hero.inputs[1].shape, strict=True)),
         dict(zip(op.layout[2], hero.shape, strict=True)), x.offset, edges,
     )  # fmt: skip
 
@@ -136,7 +137,7 @@ def _input(group: Group, target: Target, name: str, padded: bool) -> tuple[View,
     op = hero.op
     assert isinstance(op, Conv)
     letters, shape = op.layout[0], x.shape
-    taps = dict(zip(op.layout[1], static(hero.inputs[1].shape), strict=True))
+    taps = dict(zip(op.layout[1], hero.inputs[1].shape, strict=True))
     result = dict(zip(op.layout[2], hero.shape, strict=True))
     low, high, gaps = [0] * len(shape), [0] * len(shape), [0] * len(shape)
     edges: dict[str, Edge] = {}
@@ -144,10 +145,10 @@ def _input(group: Group, target: Target, name: str, padded: bool) -> tuple[View,
         at = letters.index(letter)
         low[at], gaps[at] = op.low[axis], op.lhs_dilation[axis] - 1
         high[at] = op.high[axis]
-        size, places = shape[at], result[letter]
-        if isinstance(size, int) and isinstance(places, int):  # no more than windows see
+        size, places, many = shape[at], result[letter], taps[letter]
+        if isinstance(size, int) and isinstance(places, int) and isinstance(many, int):  # no more than windows see
             spread = size + max(0, size - 1) * gaps[at]
-            seen = (places - 1) * op.strides[axis] + (taps[letter] - 1) * op.rhs_dilation[axis] + 1
+            seen = (places - 1) * op.strides[axis] + (many - 1) * op.rhs_dilation[axis] + 1
             high[at] = min(op.high[axis], seen - low[at] - spread) if seen > 0 else op.high[axis]
         if low[at] > 0 or high[at] > 0:
             edges[letter] = Edge(low[at], shape[at])

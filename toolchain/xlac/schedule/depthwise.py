@@ -48,7 +48,7 @@ def launches(
     """The kernel, after the one that lays out the weights by tap and channel when they are not constant."""
     elements = Elements(Builder(), group, target)
     writer = _Depthwise(elements, after, g, left, target)
-    taps = tuple(Axis(g.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
+    taps = tuple(Axis(writer.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
     channels = Axis(writer.channels, 0, g.kernel["O"])
     whole = -(-writer.channels // writer.lanes)
     c = Contraction((), (Axis(1), Axis(1)), channels, taps, left, right, writer.accumulate, lambda o, r, n: ())
@@ -70,6 +70,7 @@ class _Depthwise:
         self.target = target
         hero = after.hero
         self.accumulate = accumulator(left.dtype, hero.type.dtype)
+        self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
         (self.channels,) = static((g.result["C"],))
         self.lanes = tiles.lanes_for(target, self.accumulate, self.channels)
         self.across = g.op.spatial[-1] if g.op.spatial else ""
@@ -79,9 +80,9 @@ class _Depthwise:
         g, builder = self.g, self.builder
         letters = [s for s in g.op.layout[2] if s not in ("C", self.across)]
         vectors = -(-self.channels // self.lanes)
-        taps = prod(g.taps[s] for s in g.op.spatial)
+        taps = prod(self.taps[s] for s in g.op.spatial)
         wide = 2 if vectors > 1 and self.target.vector_registers >= 32 else 1
-        reach = g.taps.get(self.across, 1)
+        reach = self.taps.get(self.across, 1)
         room = self.target.vector_registers - wide * (min(reach, 3) + 1)
         (row,) = static((g.result.get(self.across, 1),))
         pixels = tiles.even(row, max(1, min(8, room // (2 * wide))))
@@ -149,7 +150,7 @@ class _Depthwise:
 
     def _inside(self, first: int, size: int) -> bool:
         """Whether the windows of `size` pixels stay inside x along the row."""
-        return all(self._column(first + i, tap) for i in (0, size - 1) for tap in (0, self.g.taps.get(self.across, 1) - 1))
+        return all(self._column(first + i, tap) for i in (0, size - 1) for tap in (0, self.taps.get(self.across, 1) - 1))
 
     def _column(self, pixel: int, tap: int) -> bool:
         """Whether what a tap of a pixel reads along the row is inside x."""
@@ -162,7 +163,7 @@ class _Depthwise:
 
     def _taps(self, letter: str, at: Expr) -> tuple[Expr, Expr]:
         """The first tap of a window that is inside x along an axis, and the one after the last."""
-        taps, edge = self.g.taps[letter], self.g.edges.get(letter)
+        taps, edge = self.taps[letter], self.g.edges.get(letter)
         if edge is None:
             return build.index(0), build.index(taps)
         axis = self.g.op.spatial.index(letter)
@@ -185,7 +186,7 @@ class _Depthwise:
         outer = [s for s in g.op.spatial if s != self.across]
         strides = panels.strides(width)
         steps = dict(zip(g.op.spatial, strides, strict=False))
-        last = g.taps.get(self.across, 1)
+        last = self.taps.get(self.across, 1)
 
         def taps(level: int, where: Expr, weight: Expr) -> None:
             if level < len(outer):

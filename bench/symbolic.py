@@ -1,0 +1,81 @@
+"""What open sizes cost: programs for every size against programs for one, at the sizes to optimise for.
+
+    python bench/symbolic.py [SPEC …] [--seconds 2] > bench/SYMBOLIC.md
+
+Calls of the two take turns and the fastest of each counts, in CPU time of the thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac import compiler
+from xlac.sources import load
+
+SPECS = Path(__file__).parents[1] / "specs"
+SUITE = ("bert_layer", "gpt2_decode", "digits", "lstm_3x60")
+
+
+def arrays(fixed: Any) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(0)
+    found = {}
+    for node in fixed.inputs:
+        dtype = node.type.dtype
+        drawn = generator.standard_normal(node.shape) if dtype.is_float else generator.integers(0, 2, node.shape)
+        found[node.op.name] = np.asarray(drawn).astype(dtype.numpy)
+    return found
+
+
+def fastest(calls: list[Callable[[], object]], seconds: float) -> list[float]:
+    """Seconds of the fastest turn of each; a turn is as many calls as take a few milliseconds."""
+    counts = []
+    for call in calls:
+        call()
+        start = time.thread_time()
+        call()
+        counts.append(max(1, int(0.005 / max(1e-7, time.thread_time() - start))))
+    best = [float("inf")] * len(calls)
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        for i, call in enumerate(calls):
+            start = time.thread_time()
+            for _ in range(counts[i]):
+                call()
+            best[i] = min(best[i], (time.thread_time() - start) / counts[i])
+    return best
+
+
+def measure(name: str, seconds: float) -> str:
+    model = load(SPECS / f"{name}.yaml")
+    sizes = {n: s.opt for n, s in model.dims.items()}
+    fixed = compiler.specialized(model, sizes)
+    inputs = arrays(fixed)
+    static = compiler.compile(fixed)
+    symbolic = compiler.compile(model, sizes="symbolic")
+    out = [{s.name: np.empty(s.extents(sizes), s.dtype.numpy) for s in p.program.outputs} for p in (static, symbolic)]  # type: ignore[union-attr]
+    a, b = fastest([lambda: static.run(inputs, out[0]), lambda: symbolic.run(inputs, out[1])], seconds)
+    at = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+    return f"| {name} | {at} | {a * 1e6:,.1f} | {b * 1e6:,.1f} | {b / a:.3f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("specs", nargs="*", default=SUITE)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    given = parser.parse_args()
+    print("# What open sizes cost\n")
+    print("One thread; microseconds of CPU time a call, the fastest of many, the two programs taking turns.")
+    print("Made by `python bench/symbolic.py`.\n")
+    print("| spec | sizes | static | symbolic | ratio |\n|---|---|---:|---:|---:|")
+    for name in given.specs:
+        print(measure(name, given.seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
