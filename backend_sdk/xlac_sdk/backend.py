@@ -73,8 +73,16 @@ class Backend(ABC):
         raise UnsupportedError(Diagnostic("XL5011", f"target '{self.name}' writes no packages"))
 
     def open(self, artefact: Artefact) -> Executable:
-        """Makes what `package` wrote callable, without a compiler. Its files were checked."""
-        raise UnsupportedError(Diagnostic("XL5011", f"target '{self.name}' cannot load its packages"))
+        """Makes an artefact callable, without a compiler. Its files were checked.
+
+        What a backend without forms has built lies beside the program; `load` takes both.
+        """
+        from xlac_sdk import portable
+
+        if not artefact.package.library or not (artefact.folder / portable.FILE).is_file():
+            raise UnsupportedError(Diagnostic("XL5011", f"target '{self.name}' cannot load its packages"))
+        program, target = portable.read(artefact.folder)
+        return self.load(artefact.folder / artefact.package.library, program, target)
 
 
 class Device(ABC):

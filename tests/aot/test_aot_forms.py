@@ -13,6 +13,7 @@ from packages import SPECS, agree, build, inputs_of
 
 import xlac
 from xlac.cli import status
+from xlac_sdk import portable
 from xlac_sdk.source import SourceError, UnsupportedError
 
 DIGITS = str(SPECS / "digits.yaml")
@@ -28,6 +29,18 @@ def test_an_artefact_computes_what_the_model_does(spec: str, weights: str, tmp_p
 
 def _has_weights(folder: Path) -> bool:
     return json.loads((folder / "manifest.json").read_text())["memory"]["weights"] > 0
+
+
+@pytest.mark.parametrize("spec", ["digits", "loop_while", "branch_cond", "layernorm_gelu"])
+def test_what_a_backend_without_forms_built_is_loaded_with_its_program(spec: str, tmp_path: Path) -> None:
+    folder = build(spec, tmp_path / "out", "--target", "reference")
+    agree(spec, xlac.load(folder))
+    text = (folder / "program.json").read_text()
+    assert str(SPECS) not in text
+    for damage in (text[:-9], text.replace('"Kernel"', '"Popen"'), text.replace('"f32"', '"f33"'), "[]"):
+        (folder / "program.json").write_text(damage)
+        with pytest.raises(SourceError, match="XL5024"):
+            portable.read(folder)
 
 
 def test_every_form_is_written(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -147,10 +148,20 @@ def test_one_artefact_takes_every_size_within_its_bounds(
     assert model.manifest.memory.arena >= 0 and all(size.max >= max(column) for size, column in zip(model.manifest.sizes, zip(*sizes, strict=True), strict=True))
 
 
-def test_a_program_has_fixed_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--dim", "batch=1..8", "--emit", "exe", "-o", str(tmp_path / "out")]
-    assert status(["build", str(SPECS / "digits.yaml"), *options]) == 3
-    assert "--dim batch=8" in capsys.readouterr().err
+@pytest.mark.parametrize("static", [[], ["--static"]])
+def test_a_program_takes_its_sizes_from_its_files(static: list[str], tmp_path: Path) -> None:
+    folder = build("digits", tmp_path / "out", "--dim", "batch=1..12", "--emit", "exe", *static)
+    for batch in (1, 7, 12, 13):
+        x = np.random.default_rng(batch).standard_normal((batch, 64)).astype(np.float32)
+        np.save(tmp_path / "x.npy", x)
+        command = [str(folder / "digits"), f"image={tmp_path}/x.npy", f"probs={tmp_path}/y.npy"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if batch == 13:
+            assert done.returncode == 1 and "its shape is (13, 64)" in done.stderr
+            continue
+        assert done.returncode == 0, done.stderr
+        right = xlac.compile(SPECS / "digits.yaml", dims={"batch": batch})(x)
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), right, rtol=2e-5, atol=1e-6)
 
 
 def test_the_command_runs_an_artefact_at_any_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

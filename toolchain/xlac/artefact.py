@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
-import struct
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,12 +20,11 @@ from xlac.collection import paused
 from xlac.compiler import Lowered
 from xlac.manifest import Manifest, Memory, Provenance, Size, Tensor
 from xlac.model import Model
+from xlac_sdk import portable
 from xlac_sdk.backend import Array, Backend
 from xlac_sdk.package import Package, Packaging, Variant
-from xlac_sdk.program import Program, Role
+from xlac_sdk.program import Role
 from xlac_sdk.source import Diagnostic, SourceError
-
-WEIGHTS = "weights.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +65,16 @@ def write(
 
 
 def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:
-    """The sources, what the backend builds of them, and the constants: for a backend without forms."""
+    """The sources, what the backend builds of them, and the program it is loaded with: for a backend without forms."""
     with paused():
         sources = backend.emit(lowered.program, lowered.target)
-    if not backend.text_only:
-        backend.build(sources, made)
+    library = "" if backend.text_only else backend.build(sources, made).relative_to(made).as_posix()
     for name, text in sources.items():
         if not (made / name).exists():
             (made / name).write_text(text, encoding="utf-8")
-    if not backend.text_only:
-        _write_weights(lowered.program, made / WEIGHTS)
-    return Package()
+    if library:
+        portable.write(made, lowered.program, lowered.target)
+    return Package(library)
 
 
 @contextmanager
@@ -149,24 +145,3 @@ def weights_hash(weights: Mapping[str, Array]) -> str:
         digest.update(f"{name}\0{array.dtype}{list(array.shape)}\0".encode())
         digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-_SAFETENSORS = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "bool": "BOOL"}
-
-
-def _write_weights(program: Program, file: Path) -> None:
-    """The constants by symbol, as safetensors."""
-    slots = [s for s in program.slots if s.role is Role.CONSTANT]
-    header: dict[str, Any] = {}
-    offset = 0
-    for s in slots:
-        dtype = _SAFETENSORS.get(str(s.dtype), str(s.dtype).upper())
-        header[s.symbol] = {"dtype": dtype, "shape": list(s.shape), "data_offsets": [offset, offset + s.nbytes]}
-        offset += s.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + 8) % 64)
-    with file.open("wb") as out:
-        out.write(struct.pack("<Q", len(text)))
-        out.write(text)
-        for s in slots:
-            out.write(np.ascontiguousarray(program.constants[s.symbol]).reshape(-1).view(np.uint8).data)

@@ -113,9 +113,6 @@ class Making:
         linker.find(self.machines[0]).wasm([self.image], self.api.functions, made)
 
     def write_exe(self) -> None:
-        if self.api.sizes:
-            hint = " ".join(f"--dim {size.symbol.name}={size.symbol.opt}" for size in self.api.sizes)
-            raise UnsupportedError(Diagnostic("XL5011", "a program takes arrays of fixed sizes", hint=hint))
         made = self.folder / self.api.prefix
         program.write(self.machines[0], self.api, self.image, self.wanted.static, made)
         made.chmod(0o755)

@@ -113,6 +113,21 @@ static char *strstr(const char *text, const char *wanted)
     return NULL;
 }
 
+__attribute__((unused)) static char *strcpy(char *to, const char *from) { return (char *)memcpy(to, from, strlen(from) + 1); }
+
+/* Digits only, of base 10, after blanks and a sign. */
+__attribute__((unused)) static long long strtoll(const char *text, char **after, int base)
+{
+    long long value = 0;
+    int negative;
+    while (*text == ' ') ++text;
+    negative = *text == '-';
+    if (*text == '-' || *text == '+') ++text;
+    for (; *text >= '0' && *text <= '9' && value < INT64_MAX / 100; ++text) value = value * base + (*text - '0');
+    *after = (char *)text;
+    return negative ? -value : value;
+}
+
 static size_t strspn(const char *text, const char *set)
 {
     size_t i = 0;
@@ -188,7 +203,18 @@ static int fputc(int byte, FILE *file)
     return fwrite(&one, 1, 1, file) == 1 ? byte : EOF;
 }
 
-/* Of formats, %s with a width or a precision, which may be *. */
+/* A number in decimal, written from the end of `room`; gives where it begins. */
+__attribute__((unused)) static const char *decimal(long long value, char *end)
+{
+    unsigned long long rest = value < 0 ? 0 - (unsigned long long)value : (unsigned long long)value;
+    *--end = 0;
+    do *--end = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0) *--end = '-';
+    return end;
+}
+
+/* Of formats, %lld, and %s with a width or a precision, which may be *. */
 static size_t format(char *to, size_t room, const char *text, va_list given)
 {
     size_t at = 0;
@@ -210,7 +236,13 @@ static size_t format(char *to, size_t room, const char *text, va_list given)
             if (*text != '.') break;
             ++text;
         }
-        piece = va_arg(given, const char *);
+        char digits[24];
+        if (*text == 'l') {
+            text += 2;
+            piece = decimal(va_arg(given, long long), digits + sizeof digits);
+        } else {
+            piece = va_arg(given, const char *);
+        }
         for (length = 0; length < most && piece[length]; ++length) {}
         for (; width > length; --width)
             if (at + 1 < room) to[at++] = ' ';
