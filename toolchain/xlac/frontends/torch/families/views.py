@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.table import Call, Scalar, aten
 from xlac.ir.dims import Dim, Sym, bounds
@@ -146,9 +148,14 @@ def constant_pad(call: Call, x: Node, pad: Sequence[Dim], value: Scalar = 0) -> 
 def _bordered(call: Call, x: Node, padding: Sequence[int], mode: str) -> Node:
     pads = [(0, 0)] * x.type.rank
     for number in range(len(padding) // 2):
-        pads[-1 - number] = (padding[2 * number], padding[2 * number + 1])
-    if any(p < 0 for pair in pads for p in pair):
-        raise NotExpressible("a border of negative width")
+        axis, (low, high) = x.type.rank - 1 - number, padding[2 * number : 2 * number + 2]
+        size = x.shape[axis]
+        if low >= 0 and high >= 0:
+            pads[axis] = low, high
+        elif mode == "edge" and isinstance(size, int):  # a negative width moves the window of places
+            x = build.take(x, build.constant(np.clip(np.arange(-low, size + high), 0, size - 1)), axis)
+        else:
+            raise NotExpressible("a border of negative width")
     return build.apply1("pad_mode", x, pads=pads, mode=mode)
 
 
