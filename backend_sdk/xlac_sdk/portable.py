@@ -26,7 +26,7 @@ from xlac_sdk.verify import verify_program
 
 FILE, CONSTANTS = "program.json", "program.weights"
 MODULES = (dims, dtypes, kernel, primitives, program, target)
-CLASSES = {
+CLASSES: dict[str, Any] = {
     name: found for module in MODULES for name, found in vars(module).items()
     if isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum)) and found.__module__ == module.__name__
 }  # fmt: skip
@@ -119,5 +119,5 @@ def _value(data: Any, made: list[Any]) -> Any:
 
 
 def _object(name: str, values: list[Any]) -> Any:
-    found: Any = CLASSES[name]
-    return found(**dict(zip((f.name for f in fields(found)), values, strict=True)))
+    made = CLASSES[name]
+    return made(**dict(zip((f.name for f in fields(made)), values, strict=True)))
