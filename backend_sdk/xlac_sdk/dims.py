@@ -276,9 +276,13 @@ def volume(shape: Shape) -> Dim:
     return count
 
 
+class OpenSize(TypeError):
+    """A size that has to be known where it is not."""
+
+
 def static(shape: Shape) -> tuple[int, ...]:
-    """A shape known to hold integers only. Raises TypeError for a symbolic one."""
+    """A shape known to hold integers only. Raises OpenSize for a symbolic one."""
     for extent in shape:
         if not isinstance(extent, int):
-            raise TypeError(f"size {extent} is symbolic; give it with --dim")
+            raise OpenSize(f"size {extent} has to be known while compiling")
     return tuple(e for e in shape if isinstance(e, int))

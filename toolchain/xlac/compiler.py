@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from typing import Any, Literal
 from xlac.cache import Cache, key_of
 from xlac.collection import paused
 from xlac.compiled import Compiled
-from xlac.ir.dims import UNBOUNDED
+from xlac.ir.dims import UNBOUNDED, OpenSize
 from xlac.memory.plan import plan
 from xlac.model import Model, Undecided
 from xlac.passes.capture import captured
@@ -30,7 +31,7 @@ from xlac_sdk.backend import Backend
 from xlac_sdk.program import Program
 from xlac_sdk.registry import find
 from xlac_sdk.sizes import determined
-from xlac_sdk.source import Diagnostic, LimitError
+from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 from xlac_sdk.target import Request, Target
 
 
@@ -113,7 +114,7 @@ def lower(
     of contractions are 8-bit integers, and `Lowered.quantised` says which.
     """
     weights = Weights.over(model.weights)
-    with paused():
+    with paused(), _known_sizes():
         graph = optimize(
             model.graph, target, weights=weights, precision=model.precision, observers=observers, trace=trace,
             until=until, start=start,
@@ -125,6 +126,15 @@ def lower(
         told = {"precision": model.precision, "extents": model.extents, "forms": model.forms}
         program = replace(program, facts={**program.facts, **{key: value for key, value in told.items() if value}})
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program, done)
+
+
+@contextmanager
+def _known_sizes() -> Iterator[None]:
+    """Says of what cannot be made for open sizes (random bits are an example) which size it was."""
+    try:
+        yield
+    except OpenSize as error:
+        raise UnsupportedError(Diagnostic("XL5010", str(error), hint="give it with --dim")) from None
 
 
 def executable(lowered: Lowered, backend: Backend) -> Compiled:

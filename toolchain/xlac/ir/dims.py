@@ -3,6 +3,7 @@
 from xlac_sdk.dims import (
     UNBOUNDED,
     Dim,
+    OpenSize,
     Quotient,
     Shape,
     Sym,
@@ -24,6 +25,7 @@ from xlac_sdk.dims import (
 __all__ = [
     "UNBOUNDED",
     "Dim",
+    "OpenSize",
     "Quotient",
     "Shape",
     "Sym",
