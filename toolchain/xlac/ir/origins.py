@@ -11,7 +11,8 @@ from xlac_sdk.source import Origin
 def spread(graph: Graph, around: Origin | None = None) -> Graph:
     """The graph with an origin for every node: its own, that of the first node that reads it, or of the output that it is.
 
-    Nodes of a body that nothing names have the origin of what is `around` it. Parameters keep theirs. The same graph where all have one.
+    Nodes of a body that nothing names have the origin of what is `around` it. Parameters have their own
+    names. The same graph where all have one.
     """
     found: dict[Node, Origin | None] = {} if around else {node: Origin(name) for name, node in graph.outputs.items()}
     for node in reversed(graph.order):
@@ -21,7 +22,8 @@ def spread(graph: Graph, around: Origin | None = None) -> Graph:
                 found[given] = own  # the readers are met from the last to the first
     new: dict[Node, Node] = {}
     for node in graph.order:
-        new[node] = _placed(node, new, found[node])
+        name = getattr(node.op, "name", "") if node.op.mnemonic == "param" and around is None else ""
+        new[node] = _placed(node, new, node.origin or Origin(name) if name else found[node])
     outputs = {name: new[node] for name, node in graph.outputs.items()}
     inputs = tuple(new.get(node, node) for node in graph.inputs)
     return graph if outputs == graph.outputs and inputs == graph.inputs else Graph(graph.name, inputs, outputs)
@@ -33,4 +35,4 @@ def _placed(node: Node, new: dict[Node, Node], origin: Origin | None) -> Node:
     inputs = tuple(new[i] for i in node.inputs)
     if inputs != node.inputs:
         node = node.with_inputs(inputs)
-    return node if node.origin is origin or node.op.mnemonic == "param" else replace(node, origin=origin)
+    return node if node.origin is origin or (node.op.mnemonic == "param" and node.origin) else replace(node, origin=origin)

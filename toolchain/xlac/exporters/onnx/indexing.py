@@ -74,6 +74,10 @@ def gather(w: Writer, node: Node, x: str, indices: str) -> str:
             at = w.reshape(at, node.inputs[1].shape[: op.index_vector_dim])
         at = w.least(w.most(at, w.constant(0)), w.constant(limit - 1))
         return w.op("Gather", x, at, axis=axis)
+    if points(node):
+        last = w.op("Sub", w.shape(node.inputs[0].shape[: len(op.start_index_map)]), w.constant(1))
+        at = whole(w, indices, node.inputs[1].type.dtype)
+        return w.op("GatherND", x, w.least(w.most(at, w.constant(0)), last))
     shape, result = known(node.inputs[0].shape, "gather"), known(node.shape, "gather")
     if 0 in result:
         return w.constant(np.empty(result), node.type.dtype)
@@ -103,6 +107,20 @@ def rows(node: Node) -> int | None:
         return None
     count = op.index_vector_dim
     return axis if op.offset_dims == (*range(axis), *range(axis + count, len(x) - 1 + count)) and x[axis] != 0 else None
+
+
+def points(node: Node) -> bool:
+    """Whether the first axes are indexed together and the rest is taken whole, as GatherND does."""
+    op = node.op
+    assert isinstance(op, Gather)
+    x, indices = (n.type for n in node.inputs)
+    count, batch = len(op.start_index_map), indices.rank - 1
+    first = (*range(count),)
+    return (
+        0 < count == len(op.collapsed_slice_dims) and op.start_index_map == first == tuple(sorted(op.collapsed_slice_dims))
+        and not op.operand_batching_dims and op.index_vector_dim == batch and 0 not in (*x.shape, *node.shape)
+        and op.slice_sizes[count:] == x.shape[count:] and op.offset_dims == (*range(batch, batch + x.rank - count),)
+    )  # fmt: skip
 
 
 @rule("scatter")

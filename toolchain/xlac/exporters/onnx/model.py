@@ -34,6 +34,7 @@ from xlac_sdk.dtypes import DType
 
 FAMILIES = (composites, contractions, control, convert, indexing, order, reductions, scalars, views)  # they fill RULES
 INSIDE = 64 * 2**20  # bytes of tensors that are kept in the model's own file
+SMALL = 1024  # bytes of a tensor that always is: runtimes read shapes before they open other files
 ALIGN = 4096  # of a tensor in a file of tensors, so that it can be mapped
 IR_VERSION = 10  # of the format, as old as the operators
 
@@ -66,7 +67,10 @@ def write(model: Model, file: Path, progress: Callable[[int, int], None] | None 
     with replacing(data) as beside, replacing(file) as path:
         with beside.open("wb") as out:
             for name, (type, read) in tensors.items():
-                made.graph.initializer.append(outside(out, data.name, name, type, read()))
+                small = type.nbytes < SMALL
+                made.graph.initializer.append(
+                    tensor(name, type, read()) if small else outside(out, data.name, name, type, read())
+                )
                 if progress is not None:
                     progress(out.tell(), total)
         path.write_bytes(made.SerializeToString())
