@@ -5,7 +5,7 @@
 
 #if defined(__x86_64__)
 enum { READ = 0, WRITE = 1, OPEN = 2, CLOSE = 3, SEEK = 8, MAP = 9, EXIT = 231 };
-#define MAP_OFFSET_UNIT 1
+#define OPEN_FILE(name, flags) call(OPEN, (long)(name), flags, 0666, 0, 0, 0)
 __asm__(".globl _start\n_start: xor %ebp, %ebp\n mov (%rsp), %rdi\n lea 8(%rsp), %rsi\n and $-16, %rsp\n call begin\n");
 static long call(long n, long a, long b, long c, long d, long e, long f)
 {
@@ -16,7 +16,7 @@ static long call(long n, long a, long b, long c, long d, long e, long f)
 }
 #elif defined(__aarch64__) || defined(__riscv)
 enum { READ = 63, WRITE = 64, OPEN = 56, CLOSE = 57, SEEK = 62, MAP = 222, EXIT = 94 };
-#define OPEN_AT -100,
+#define OPEN_FILE(name, flags) call(OPEN, -100 /* the current folder */, (long)(name), flags, 0666, 0, 0)
 #if defined(__aarch64__)
 __asm__(".globl _start\n_start: mov x29, #0\n ldr x0, [sp]\n add x1, sp, #8\n bl begin\n");
 #define NUMBER "x8"
@@ -37,6 +37,7 @@ static long call(long n, long a, long b, long c, long d, long e, long f)
 }
 #elif defined(__arm__)
 enum { READ = 3, WRITE = 4, OPEN = 5, CLOSE = 6, SEEK = 19, MAP = 192, EXIT = 248 };
+#define OPEN_FILE(name, flags) call(OPEN, (long)(name), flags, 0666, 0, 0, 0)
 __asm__(".globl _start\n.type _start, %function\n_start: ldr r0, [sp]\n add r1, sp, #4\n bic r2, sp, #7\n mov sp, r2\n bl begin\n");
 static long call(long n, long a, long b, long c, long d, long e, long f)
 {
@@ -48,9 +49,6 @@ static long call(long n, long a, long b, long c, long d, long e, long f)
 }
 #else
 #error "no system calls are known for this machine"
-#endif
-#ifndef OPEN_AT
-#define OPEN_AT
 #endif
 
 static int errno;
@@ -154,11 +152,7 @@ static FILE standard_error = {2};
 
 static FILE *fopen(const char *name, const char *mode)
 {
-    const long file = result(call(OPEN, OPEN_AT (long)name, *mode == 'r' ? 0 : 01 | 0100 | 01000, 0666, 0, 0
-#if !defined(__aarch64__) && !defined(__riscv)
-                                  , 0
-#endif
-                                  ));
+    const long file = result(OPEN_FILE(name, *mode == 'r' ? 0 : 01 | 0100 | 01000)); /* write only, made, emptied */
     if (file < 0) return NULL;
     for (int i = 0; i < FILES; ++i) {
         if (open_files[i].file == 0) {
