@@ -23,7 +23,7 @@ SOME = (
     " nn.functional.embedding cat stack roll flip slice_scatter as_strided diagonal expand nn.functional.pad.reflect"
     " nn.functional.conv2d nn.functional.conv_transpose1d nn.functional.max_pool2d nn.functional.avg_pool2d nn.functional.adaptive_avg_pool2d"
     " nn.functional.interpolate.bicubic nn.functional.batch_norm nn.functional.group_norm nn.functional.scaled_dot_product_attention"
-    " kthvalue median searchsorted lgamma erfinv nextafter"
+    " median searchsorted lgamma erfinv nextafter"
 ).split()
 
 
@@ -60,7 +60,7 @@ def closeness(wanted: torch.Tensor) -> dict[str, Any]:
     return {"rtol": 2**-5, "atol": 2**-6 * max(1.0, float(finite.max()) if finite.numel() else 0.0)}
 
 
-def check(case: opinfo.Case, native: bool) -> None:
+def check(case: opinfo.Case, native: bool, values: bool = True) -> None:
     subgraph = opinfo.imported(case)
     assert not subgraph.unsupported, [f"{u.operation}: {u.reason}" for u in subgraph.unsupported]
     wanted = case.eager()
@@ -71,7 +71,7 @@ def check(case: opinfo.Case, native: bool) -> None:
         assert len(found) == len(wanted)
         for ours, theirs in zip(found, wanted, strict=True):
             assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
-            if subgraph.importer.random.seed is None:
+            if values and subgraph.importer.random.seed is None:
                 torch.testing.assert_close(ours, theirs, equal_nan=True, **closeness(theirs))
 
 
@@ -84,17 +84,19 @@ def test_some_operators(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(opinfo.BY_NAME))
 def test_operators(name: str, request: pytest.FixtureRequest) -> None:
-    """All samples of an operator, interpreted; the first of each type compiled too. A listed operator must still fail."""
+    """All samples of an operator, interpreted; the first of each type compiled too. A missing operator must still fail.
+
+    Of results that PyTorch does not define, types and shapes are compared.
+    """
     if not request.config.getoption("--all"):
         pytest.skip("with --all")
-    listed = name in LISTED["operators"] or name in LISTED["undefined"]
     failures = []
     for dtype in opinfo.DTYPES:
         for number, case in enumerate(opinfo.cases(name, dtype, 4)):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    check(case, native=number == 0)
+                    check(case, native=number == 0, values=name not in LISTED["undefined"])
             except Exception as error:
                 failures.append(f"{dtype} sample {number}: {type(error).__name__}: {error}")
-    assert bool(failures) == listed, failures or f"{name} works: take it out of unsupported.yaml"
+    assert bool(failures) == (name in LISTED["operators"]), failures or f"{name} works: take it out of unsupported.yaml"
