@@ -101,6 +101,26 @@ def test_elementwise_operators_take_what_data_decides() -> None:
     agree(proto, {"x": np.asarray([0, 1, 0, 2, 3, 0, 0], np.float32)})
 
 
+def test_views_and_gathers_take_what_data_decides() -> None:
+    """x[x > 1] in two ways: by coordinates, and by positions in the flat tensor."""
+    nodes = [
+        node("Greater", ["x", "one"], ["m"]), node("NonZero", ["m"], ["n"]), node("Transpose", ["n"], ["t"]),
+        node("GatherND", ["x", "t"], ["a"]), node("Reshape", ["m", "flat"], ["f"]), node("NonZero", ["f"], ["p"]),
+        node("Squeeze", ["p", "zero"], ["q"]), node("Reshape", ["x", "flat"], ["y"]), node("Gather", ["y", "q"], ["b"]),
+        node("Unsqueeze", ["b", "zero"], ["c"]), node("Reshape", ["t", "rows"], ["d"]),
+    ]  # fmt: skip
+    held = {"one": np.asarray(1, np.float32), "flat": np.asarray([-1]), "zero": np.asarray([0]), "rows": np.asarray([-1, 2, 1])}
+    proto = model(nodes, [value("x", [3, 4])], [value("a", None), value("c", None), value("d", None, INT64)], held)
+    agree(proto, {"x": np.random.default_rng(2).normal(1, 1, (3, 4)).astype(np.float32)})
+
+
+def test_views_that_mix_what_is_not_there_are_refused() -> None:
+    proto = model([node("NonZero", ["x"], ["n"]), node("Reshape", ["n", "to"], ["z"])],
+                  [value("x", [2, 3])], [value("z", None, INT64)], {"to": np.asarray([-1, 2])})  # fmt: skip
+    with pytest.raises(SourceError, match="XL7003"):
+        load(proto)
+
+
 def test_others_say_that_they_do_not() -> None:
     nodes = [node("NonZero", ["x"], ["n"]), node("MatMul", ["n", "n"], ["z"], name="product")]
     proto = model(nodes, [value("x", [7])], [value("z", None)])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xlac.frontends.onnx.known import DataDependent
 from xlac.frontends.onnx.values import Ragged, Value
+from xlac.ir.dims import Dim, symbol, symbols, volume
 from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError
+from xlac.ops import build
 
 if TYPE_CHECKING:
     from xlac.frontends.onnx.call import Call
@@ -46,3 +49,27 @@ def _again(result: Node, inputs: Sequence[Value | None]) -> Value:
 def count_of(value: Value | None, axis: int) -> Node | None:
     """The real size of an axis where data decides it, as an i64 scalar."""
     return dict(value.counts).get(axis) if isinstance(value, Ragged) else None
+
+
+def carried(value: Ragged, make: Callable[[Node], Node], row_major: bool) -> Ragged:
+    """What a view makes of a ragged tensor, if each axis whose size data decides stays whole; else raises DataDependent.
+
+    Where such an axis goes is seen from the shape that the view gives when its size is a symbol. `row_major` says that
+    the view may regroup elements, so that as many must lie before the axis as did.
+    """
+    shape: list[Dim] = list(value.node.shape)
+    marks = {axis: symbol(f"size of axis {axis}") for axis, _ in value.counts}
+    for axis, mark in marks.items():
+        shape[axis] = mark
+    try:
+        seen = make(build.param("probe", value.node.type.dtype, tuple(shape))).shape
+    except (ShapeError, ValueError) as error:
+        raise DataDependent(f"a size that data decides is in the way: {error}") from None
+    counts = []
+    for axis, count in value.counts:
+        own = symbols(marks[axis])
+        places = [place for place, size in enumerate(seen) if symbols(size) & own]
+        if len(places) != 1 or seen[places[0]] != marks[axis] or (row_major and volume(seen[: places[0]]) != volume(tuple(shape[:axis]))):
+            raise DataDependent(f"axis {axis}, whose size data decides, does not stay as it is")
+        counts.append((places[0], count))
+    return Ragged(make(value.node), tuple(sorted(counts, key=lambda entry: entry[0])))

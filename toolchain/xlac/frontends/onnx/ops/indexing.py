@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from xlac.frontends.onnx.call import Call
+from xlac.frontends.onnx.known import DataDependent
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.ops.shape import view
 from xlac.frontends.onnx.registry import operator
+from xlac.frontends.onnx.values import Coded, Ragged, Value
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
@@ -27,10 +29,17 @@ def extent(x: Node, axis: int) -> Node:
     return build.cast(build.apply1("dim_size", x, axis=axis), DType.I64)
 
 
-@view("Gather")
-def gather(call: Call, x: Node) -> Node:
+@operator("Gather")
+def gather(call: Call) -> Value:
+    """Slices along an axis; there may be as many as data decides."""
+    value, indices = call.coded(0), call.given(1)
+    x = value.node if isinstance(value, Coded) else value
     axis = normal_axis(call.attr("axis", 0), x.type.rank)
-    return build.take(x, counted(call[1], x.shape[axis], x, axis), axis)
+    places = indices.node if isinstance(indices, Ragged) else call[1]
+    found = build.take(x, counted(places, x.shape[axis], x, axis), axis)
+    if isinstance(indices, Ragged) and not isinstance(value, Coded):
+        return Ragged(found, tuple((axis + at, count) for at, count in indices.counts))
+    return Coded(found, value.format) if isinstance(value, Coded) else found
 
 
 @view("GatherElements", since=11)
@@ -43,10 +52,22 @@ def gather_elements(call: Call, x: Node) -> Node:
     return build.apply1("take_along_axis", x, counted(indices, x.shape[axis], x, axis), axis=axis)
 
 
-@view("GatherND", since=11)
-def gather_nd(call: Call, x: Node) -> Node:
-    """Vectors along the last axis of the indices say where, after `batch_dims` axes that both share."""
-    indices, batch = call[1], call.attr("batch_dims", 0)
+@operator("GatherND", since=11)
+def gather_nd(call: Call) -> Value:
+    """Vectors along the last axis of the indices say where; there may be as many vectors as data decides."""
+    value, indices = call.coded(0), call.given(1)
+    x = value.node if isinstance(value, Coded) else value
+    found = _vectors(call, x, indices.node if isinstance(indices, Ragged) else call[1])
+    if isinstance(indices, Ragged) and not isinstance(value, Coded):
+        if any(axis >= indices.node.type.rank - 1 for axis, _ in indices.counts):
+            raise DataDependent("data decides how long the vectors of positions are")
+        return Ragged(found, indices.counts)
+    return Coded(found, value.format) if isinstance(value, Coded) else found
+
+
+def _vectors(call: Call, x: Node, indices: Node) -> Node:
+    """The slices of x, after `batch_dims` axes that it shares with the indices."""
+    batch = call.attr("batch_dims", 0)
     depth = indices.shape[-1] if indices.shape else 0
     if not isinstance(depth, int) or not 0 <= batch <= x.type.rank - depth or batch >= indices.type.rank:
         call.fail(f"indices of {indices.type} with {batch} batch axes do not fit {x.type}")

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from xlac.frontends.onnx.call import Call
 from xlac.frontends.onnx.limits import check_size
+from xlac.frontends.onnx.ragged import carried
 from xlac.frontends.onnx.registry import operator
-from xlac.frontends.onnx.values import Coded, Value
+from xlac.frontends.onnx.values import Coded, Ragged, Value
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError, normal_axis
@@ -15,11 +16,17 @@ from xlac.ops import build
 
 
 def view(name: str, since: int = 1) -> Callable[[Callable[[Call, Node], Node]], None]:
-    """Registers an operator that only moves the elements of its first input, so that they may as well be codes."""
+    """Registers an operator that only moves the elements of its first input, so that they may as well be codes.
+
+    The input may be ragged, too, where what is ragged stays as it is.
+    """
 
     def register(builder: Callable[[Call, Node], Node]) -> None:
         @operator(name, since=since)
         def moved(call: Call) -> Value:
+            given = call.given(0)
+            if isinstance(given, Ragged):
+                return carried(given, lambda node: builder(call, node), name in ("Reshape", "Flatten"))
             x = call.coded(0)
             return Coded(builder(call, x.node), x.format) if isinstance(x, Coded) else builder(call, x)
 
