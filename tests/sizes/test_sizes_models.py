@@ -117,6 +117,21 @@ def test_any_sizes_within_the_bounds(data: st.DataObject) -> None:
 
 
 
+def test_the_quick_way_in_finds_sizes_too() -> None:
+    """A C function takes arrays of any sizes within the bounds, and leaves what is wrong to the others."""
+    program = compiler.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
+    quick = program.executable.fast  # type: ignore[union-attr]
+    fixed = compiler.specialized(model("gpt2_decode"), {"batch": 3, "past": 5})
+    inputs = arrays(fixed)
+    found = quick(*(inputs[name] for name in program.inputs))
+    assert found is not NotImplemented
+    made = dict(zip(program.outputs, found, strict=True)) if isinstance(found, tuple) else {program.outputs[0]: found}
+    for name, want in interpret(fixed.graph, inputs, fixed.weights).items():
+        np.testing.assert_allclose(made[name], want, rtol=2e-4, atol=2e-4)
+    wider = [np.concatenate((inputs[n],) * 3, 0) if n == program.inputs[0] else inputs[n] for n in program.inputs]
+    assert quick(*wider) is NotImplemented  # nine on the one hand, three on the other
+
+
 def test_sizes_out_of_bounds_are_refused() -> None:
     program = compiler.compile(model("digits"), "cpu", sizes="symbolic")
     with pytest.raises(SourceError, match="batch=513 is outside its bounds") as error:

@@ -4,7 +4,7 @@
 sizes of the call follow, `fixed` to those of constants and the state block (ahead of time: to the block of constants
 itself), `pool` to the threads' pool or is null. A parallel kernel is split into chunks that the pool's threads claim,
 when its work pays for waking them. A program with open sizes has `extents(ptr sizes, ptr shapes)` besides, which
-writes the extents of all inputs and outputs one after another.
+writes the extents of all inputs and outputs one after another: Python's quick way in asks it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Driver:
         places: layout.Places | None = None,
     ) -> None:  # fmt: skip
         self.program, self.symbols, self.threads = program, symbols, threads
-        self.places = places or layout.places(program)
+        self.places, self.ahead = places or layout.places(program), places is not None
         self.state = len(layout.fixed(program))
         self.declarations = declarations
         self.functions: list[str] = []
@@ -60,7 +60,7 @@ class Driver:
     def write(self) -> list[str]:
         """The text of every function; the last is `run`."""
         self._function("run", "", self.program.steps, ())
-        if self.program.sizes:
+        if self.program.sizes and not self.ahead:
             self._extents()
         return self.functions
 

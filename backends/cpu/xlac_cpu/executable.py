@@ -33,7 +33,7 @@ class CpuExecutable:
         self.program = program
         members = link.members(artifact.read_bytes())
         calls = fastcall.EXPORTS if fastcall.MEMBER in members else ()
-        self._code, addresses = link.load([*members.values()], ("run", *calls))
+        self._code, addresses = link.load([*members.values()], ("run", *calls, *(("extents",) if program.sizes else ())))
         self._constants = [_placed(program.constants[slot.symbol]) for slot in layout.fixed(program)]
         self._state = _aligned(program.state_bytes)
         self._state[:] = 0
@@ -44,7 +44,7 @@ class CpuExecutable:
         self._turn = threading.Lock() if program.state_bytes else None
         self._arenas: list[Array] = []
         self.fast: Callable[..., Any] | None = None
-        if self._turn is None and not program.sizes and calls and fastcall.supported():
+        if self._turn is None and calls and fastcall.supported():
             long = program.facts[LONG] if LONG in program.facts else driver.estimate(program.steps) > fastcall.RELEASE
             self.fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self)
 

@@ -21,13 +21,16 @@ from typing import Any
 
 from xlac_cpu.machine import host
 from xlac_sdk.program import Program
+from xlac_sdk.sizes import sources
 
-MEMBER, EXPORTS = "call.o", ("call", "discard")  # of a program's library
+MEMBER, EXPORTS = "caller.o", ("call", "discard")  # of a program's library
 RELEASE = 10_000  # nanoseconds of work from which on others may run Python meanwhile
 
 PLAN = {name: 8 * i for i, name in enumerate(
-    ("inputs", "outputs", "type", "specs", "arena_bytes", "allocate", "arenas", "run", "fixed", "pool", "release", "otherwise")
+    ("inputs", "outputs", "type", "specs", "arena_bytes", "allocate", "arenas", "run", "fixed", "pool", "release", "otherwise",
+     "sizes", "sources", "chosen", "extents", "shapes")
 )}  # fmt: skip
+SOURCE = {name: 8 * i for i, name in enumerate(("input", "axis", "factor", "constant", "min", "max", "multiple"))}
 SPEC = {"descr": 0, "rank": 8, "extents": 16, "name": 24, "size": 32}
 _FASTCALL_KEYWORDS = 0x80 | 0x02
 
@@ -65,6 +68,7 @@ def object_code() -> bytes:
         triple=machine.triple,
         plan=PLAN,
         spec=SPEC,
+        source=SOURCE,
     )
     return objects.object_code(text)
 
@@ -90,7 +94,7 @@ def function(
     calls it knows how to convert and what to say. `code` has the addresses of `run` and of what is in `object_code`.
     `keep` lives at least as long as the function: it owns the code and the constants.
     """
-    plan, kept = _plan(program, code["run"], fixed, pool, release)
+    plan, kept = _plan(program, code, fixed, pool, release)
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     name = ctypes.create_string_buffer(b"xlac.plan")
@@ -126,23 +130,32 @@ class _Pinned:
 
 
 def _plan(
-    program: Program, run: int, fixed: int, pool: int, release: bool
+    program: Program, code: Mapping[str, int], fixed: int, pool: int, release: bool
 ) -> tuple[ctypes.Array[ctypes.c_uint64], list[object]]:
     """The plan and the Python objects that it points to."""
     slots = (*program.inputs, *program.outputs)
     kind, allocate = _numpy_api()
     words: list[int] = []
     kept: list[object] = []
+    usual = {symbol.name: symbol.opt for symbol in program.sizes}
+    shapes = [extent for slot in slots for extent in slot.extents(usual)]  # a call with open sizes writes its own here
+    table, at = (ctypes.c_int64 * max(1, len(shapes)))(*shapes), 0
     for slot in slots:
         descr, name = slot.dtype.numpy, sys.intern(slot.name)
-        extents = (ctypes.c_int64 * max(1, len(slot.shape)))(*slot.extents({}))
-        words += [id(descr), len(slot.shape), ctypes.addressof(extents), id(name)]
-        kept += [descr, name, extents]
+        words += [id(descr), len(slot.shape), ctypes.addressof(table) + 8 * at, id(name)]
+        kept += [descr, name]
+        at += len(slot.shape)
     specs = (ctypes.c_uint64 * max(1, len(words)))(*words)
-    kept.append(specs)
+    told = sources(program.inputs)
+    facts = [(*told[s.name], s.min, s.max, s.multiple_of) for s in program.sizes]
+    asked = (ctypes.c_int64 * max(1, 7 * len(facts)))(*(word for fact in facts for word in fact))
+    found = (ctypes.c_int64 * max(1, len(facts)))()
+    kept += [specs, table, asked, found]
     values = {
         "inputs": len(program.inputs), "outputs": len(program.outputs), "type": kind,
         "specs": ctypes.addressof(specs), "arena_bytes": program.arena_bytes, "allocate": allocate, "arenas": 0,
-        "run": run, "fixed": fixed, "pool": pool, "release": int(release), "otherwise": id(NotImplemented),
+        "run": code["run"], "fixed": fixed, "pool": pool, "release": int(release), "otherwise": id(NotImplemented),
+        "sizes": len(facts), "sources": ctypes.addressof(asked), "chosen": ctypes.addressof(found),
+        "extents": code.get("extents", 0), "shapes": ctypes.addressof(table),
     }  # fmt: skip
     return (ctypes.c_uint64 * len(PLAN))(*(values[name] for name in PLAN)), kept
