@@ -75,9 +75,9 @@ def gather(w: Writer, node: Node, x: str, indices: str) -> str:
         at = w.least(w.most(at, w.constant(0)), w.constant(limit - 1))
         return w.op("Gather", x, at, axis=axis)
     if points(node):
-        last = w.op("Sub", w.shape(node.inputs[0].shape[: len(op.start_index_map)]), w.constant(1))
+        ends = w.op("Sub", w.shape(node.inputs[0].shape[: len(op.start_index_map)]), w.constant(1))
         at = whole(w, indices, node.inputs[1].type.dtype)
-        return w.op("GatherND", x, w.least(w.most(at, w.constant(0)), last))
+        return w.op("GatherND", x, w.least(w.most(at, w.constant(0)), ends))
     shape, result = known(node.inputs[0].shape, "gather"), known(node.shape, "gather")
     if 0 in result:
         return w.constant(np.empty(result), node.type.dtype)

@@ -23,7 +23,7 @@ WRAPPING = {
 ORDERED = WRAPPING | {DType.U64: DType.U64, DType.BOOL: DType.I32}
 """Where values are divided and compared: a type that holds them all."""
 
-CHOSEN = {k: v for k, v in WRAPPING.items() if k is not DType.U8}
+CHOSEN: dict[DType, DType] = {k: v for k, v in WRAPPING.items() if k is not DType.U8}
 """Where values are chosen: runtimes choose between few types."""
 
 UNARY = {
