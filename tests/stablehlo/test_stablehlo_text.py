@@ -111,6 +111,16 @@ def test_programs_that_make_no_sense(body: str, code: str) -> None:
         load(main(["tensor<2xf32>"], ["tensor<2xf32>"], body))
 
 
+def test_results_need_no_names_and_lists_that_are_ragged_are_errors() -> None:
+    unused = "    stablehlo.negate %arg0 : tensor<2xf32>\n    return %arg0 : tensor<2xf32>"
+    assert one(main(["tensor<2xf32>"], ["tensor<2xf32>"], unused), np.ones(2, np.float32)).tolist() == [1, 1]
+    window = "dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {pad = [[1, 2], 3]}"
+    types = "(tensor<1x1x4xf32>, tensor<1x1x2xf32>) -> tensor<1x1x6xf32>"
+    body = f"    %0 = stablehlo.convolution(%arg0, %arg1) {window} : {types}\n    return %0 : tensor<1x1x6xf32>"
+    with pytest.raises(SourceError, match="XL7203"):
+        load(main(["tensor<1x1x4xf32>", "tensor<1x1x2xf32>"], ["tensor<1x1x6xf32>"], body))
+
+
 def test_nesting_calls_and_sizes_have_limits() -> None:
     with pytest.raises(LimitError, match="XL7205"):
         load("module { func.func @main() attributes {a = " + "[" * (DEPTH + 9) + "}")

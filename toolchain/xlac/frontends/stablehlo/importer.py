@@ -191,7 +191,9 @@ class Importer:
             values = self.values(site, builder(site))
         except ShapeError as error:
             site.fail(str(error), error.hint)
-        for name, value in zip(op.results, values, strict=True):
+        except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:  # attributes that only hostile text has
+            site.fail(f"its attributes make no sense: {error}"[:300])
+        for name, value in zip(op.results, values if op.results else (), strict=True):  # results may have no names
             scope.define(name, value, op.at)
 
     def values(self, site: Site, built: Built) -> list[Value]:

@@ -80,7 +80,7 @@ def typed(name: str, types: FunctionType | Sequence[ValueType], count: int) -> t
     """The types of the results: those of the function type, or of a list the last, or all where there are as many."""
     if isinstance(types, FunctionType):
         return types.gives
-    if name == "return" or not count:
+    if name == "return":
         return ()
     return tuple(types) if count > 1 else tuple(types[-1:])
 

@@ -116,7 +116,10 @@ class Site:
     def pairs(self, name: str, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Two integers an axis, such as padding: the first of each, and the second. Absent, they are 0."""
         found = self.get(name)
-        table = np.zeros((rank, 2), np.int64) if found is None else np.asarray(found)
+        try:
+            table = np.zeros((rank, 2), np.int64) if found is None else np.asarray(found)
+        except ValueError:
+            table = np.zeros(())
         if table.size == 0 and rank == 0:
             return (), ()
         if table.shape != (rank, 2) or table.dtype.kind not in "iu":
