@@ -22,14 +22,15 @@ NUMBERS: dict[str, tuple[tuple[str, float], ...]] = {
 def functions(call: Call, default: Sequence[str], directions: int) -> list[list[Function]]:
     """The functions for each direction, as the attributes activations, activation_alpha and activation_beta say.
 
-    Numbers are given in order to those functions that take them. `clip` limits what goes into every function.
+    Numbers are given in order to those functions that take them. `clip` limits what goes into the functions of gates:
+    the first two of each direction. (The specification says every function; ONNX Runtime leaves the cell out.)
     """
     names = call.attr("activations", None) or [*default] * directions
     if len(names) != len(default) * directions:
         call.fail(f"{directions} directions need {len(default) * directions} activations, got {len(names)}")
     given = {name: iter(call.attr(f"activation_{name}", [])) for name in ("alpha", "beta")}
     limit = call.attr("clip", None)
-    made = [_function(name, given, limit) for name in names]
+    made = [_function(name, given, limit if n % len(default) < 2 else None) for n, name in enumerate(names)]
     return [made[n * len(default) : (n + 1) * len(default)] for n in range(directions)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,8 +27,13 @@ def upsample(call: Call) -> Node:
 
 @operator("Resize", since=10)
 def resize_10(call: Call) -> Node:
-    """Operator set 10: by scales, the first elements lying on each other."""
-    return _by_scales(call, [float(s) for s in call.value(1)], coordinates="asymmetric", rounding="floor")
+    """Operator set 10: by scales, the first elements lying on each other.
+
+    The nearest element is the one before, and on a coarser grid the one after, as ONNX Runtime has it.
+    """
+    scales = [float(s) for s in call.value(1)]
+    finer = _by_scales(call, [max(s, 1.0) for s in scales], coordinates="asymmetric", rounding="floor")
+    return _by_scales(replace(call, inputs=(finer,)), [min(s, 1.0) for s in scales], coordinates="asymmetric", rounding="ceil")
 
 
 @operator("Resize", since=11)
