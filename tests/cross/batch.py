@@ -109,8 +109,7 @@ class Batch:
         shell = HERE / ("bare.c" if self.other.bare else "shell.c")
         text = shell.read_text("utf-8").replace("BYTES", str(self.places[-1]["end"]))
         if not self.other.bare:
-            templates = Path(program.__file__).parents[1] / "templates"
-            text = (templates / "freestanding.c").read_text("utf-8") + text
+            text = program.library() + text
         (folder / "shell.c").write_text(text, "utf-8")
         program.run([*program.compiler(self.machine), *program.ALONE, "-c", "shell.c", "-o", "shell.o"], folder, self.machine)
         images.append((folder / "shell.o").read_bytes())

@@ -18,7 +18,7 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 PLAIN = ("-Os", "-std=gnu11", "-fno-asynchronous-unwind-tables")
 ALONE = (*PLAIN, "-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-pic", "-fno-pie")
 LIBRARY = r"^#include <(errno|stdio|stdlib|string|fcntl|unistd|sys/\w+)\.h>\n"
-SYSTEM_CALLS = ("x86_64", "aarch64", "riscv64", "arm", "thumb")  # as freestanding.c has them
+SYSTEM_CALLS = ("x86_64", "aarch64", "riscv64", "arm", "thumb")  # as system_calls.c has them
 
 
 def write(machine: Machine, api: Api, image: bytes, static: bool, made: Path) -> None:
@@ -37,10 +37,15 @@ def write(machine: Machine, api: Api, image: bytes, static: bool, made: Path) ->
         if "linux" not in machine.triple or not machine.arch.startswith(SYSTEM_CALLS):
             problem = f"a program without a C library cannot be made for {machine.triple}"
             raise UnsupportedError(Diagnostic("XL5011", problem, hint="leave --static out, or --emit o,h"))
-        below = files("xlac_cpu").joinpath("templates/freestanding.c").read_text(encoding="utf-8")
-        (folder / "main.c").write_text(below + re.sub(LIBRARY, "", text, flags=re.MULTILINE), encoding="utf-8")
+        (folder / "main.c").write_text(library() + re.sub(LIBRARY, "", text, flags=re.MULTILINE), encoding="utf-8")
         run([*command, *ALONE, "-c", "main.c", "-o", "main.o"], folder, machine)
         linker.find(machine).program([image, (folder / "main.o").read_bytes()], "_start", made)
+
+
+def library() -> str:
+    """C text that stands for a C library: system calls, and what a small program needs made of them."""
+    templates = files("xlac_cpu") / "templates"
+    return "".join((templates / name).read_text(encoding="utf-8") for name in ("system_calls.c", "freestanding.c"))
 
 
 def compiler(machine: Machine) -> list[str]:
