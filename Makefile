@@ -40,7 +40,7 @@ test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; tr
 conformance: $(VENV)/.tested ## every op and kernel case on every installed backend, with a report
 	for target in reference c cpu; do $(BIN)/xlac backend test $$target || exit 1; done
 
-test-export: $(VENV)/.tested ## every op sample, spec and 200 random graphs through ONNX and StableHLO; minutes, with onnxruntime and jax installed
+test-export: $(VENV)/.tested ## every op sample, spec and 200 random graphs through ONNX and StableHLO; minutes, with the extra test-export installed
 	XLAC_EXPORT_ALL=1 $(BIN)/python -m pytest -n 2 tests/exporters
 
 fuzz: $(VENV)/.tested ## 2,000 random graphs: fusion on, fusion off and float64 agree

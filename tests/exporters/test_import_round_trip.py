@@ -6,14 +6,17 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from alike import equal
 
 from xlac.compiler import lower, specialized
+from xlac.exporters.onnx import write as export
 from xlac.exporters.spec import write
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import OPS
 from xlac.ir.origins import spread
+from xlac.ir.text import show
 from xlac.model import Model
 from xlac.ops import build
 from xlac.sources import load
@@ -61,3 +64,21 @@ def test_every_node_of_an_import_can_be_named() -> None:
     (cond,) = (n for n in found.nodes() if n.op.mnemonic == "cond")
     assert {n.name for n in cond.op.bodies()[0].nodes() if n.inputs} == {"y"}
     assert spread(found) is found and re.match("y", found.outputs["y"].name)
+
+
+@pytest.mark.skipif(not os.environ.get("XLAC_EXPORT_ALL"), reason="make test-export runs whole models")
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v1", "densenet121", "resnet50"])
+def test_light_models_there_and_back(name: str, tmp_path: Path) -> None:
+    onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    file = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx"
+    model = load(file)
+    write(model, tmp_path / "m.yaml")
+    found = load(tmp_path / "m.yaml")
+    assert show(found.graph, arrays=False) == show(model.graph, arrays=False)
+    assert sources(found, "c") == sources(model, "c")
+    made, *_ = export(found, tmp_path / "m.onnx")
+    sessions = [ort.InferenceSession(str(f), providers=["CPUExecutionProvider"]) for f in (file, made)]
+    given = {i.name: np.random.default_rng(0).normal(size=i.shape).astype(np.float32) for i in sessions[0].get_inputs()}
+    first, second = (session.run(None, given) for session in sessions)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
