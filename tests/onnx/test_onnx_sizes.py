@@ -75,6 +75,18 @@ def test_one_deciding_value_may_lead_to_another() -> None:
     agree(proto, {"x": np.ones(1, np.float32), "a": np.asarray([3]), "b": np.asarray([2])})
 
 
+def test_a_model_that_open_sizes_are_in_the_way_of_is_imported_for_each() -> None:
+    """An exporter saw a batch of 1 and wrote it down, though it declared the size open."""
+    nodes = [node("Reshape", ["x", "to"], ["y"]), node("Expand", ["y", "wide"], ["z"])]
+    held = {"to": np.asarray([1, -1, 2]), "wide": np.asarray([1, 3, 2])}
+    program = xlac.compile(model(nodes, [value("x", ["n", 6])], [value("z", None)], held))
+    assert program(x=np.zeros((1, 6), np.float32)).shape == (1, 3, 2)
+    with pytest.raises(SourceError, match="broadcast"):
+        program(x=np.zeros((2, 6), np.float32))
+    with pytest.raises(SourceError, match="--dim n="):
+        load(model(nodes, [value("x", ["n", 6])], [value("z", None)], held))
+
+
 def test_a_value_for_no_input_is_refused() -> None:
     proto = model([node("Relu", ["x"], ["z"])], [value("x", [2])], [value("z", None)])
     with pytest.raises(SourceError, match="XL2015"):

@@ -69,9 +69,10 @@ def compile(
     facts = backend.target(Request(cpu=cpu, triple=triple, threads=threads or settings().threads))
 
     def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
-        again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}) if values else model
+        again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}) if model is None else model
         return executable(lower(specialized(again, sizes), facts), backend)
 
+    model = None
     try:
         model = load(source, dims=dims, params=params)
     except Undecided as undecided:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xlac.ir.dims import Symbol
+from xlac.ir.dims import Symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ops.leaf import asked, param
@@ -61,13 +61,18 @@ class Interface:
     values: frozenset[str] = frozenset()
     formed: frozenset[str] = frozenset()
 
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """The sizes in the shapes of the parameters, by name."""
+        return tuple(dict.fromkeys(s.name for node in self.params for size in node.shape for s in symbols(size)))
+
 
 class Undecided(SourceError):
     """A model that can be made only when the values of some of its inputs are given, because sizes depend on them."""
 
     def __init__(self, interface: Interface, places: Sequence[str] = ()) -> None:
         asked = sorted(interface.values | interface.formed)
-        problem = f"sizes depend on the value of {', '.join(asked)}"
-        hint = " ".join(f"--set {name}=…" for name in asked)
+        problem = f"sizes depend on the value of {', '.join(asked)}" if asked else "its sizes must be fixed"
+        hint = " ".join(f"--set {name}=…" for name in asked) or " ".join(f"--dim {name}=…" for name in interface.dims)
         super().__init__(Diagnostic("XL7006", "; ".join([problem, *places]), hint=f"give it: {hint}"))
         self.interface = interface

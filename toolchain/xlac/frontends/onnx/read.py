@@ -44,6 +44,8 @@ def _read(proto: Any, files: Files, dims: Mapping[str, int | str], params: Mappi
     importer.run(graph.node)
     missing = [name for name in results if name not in importer.scope.values]
     importer.problems += [Diagnostic("XL7004", f"the output '{name}' is not a value of the graph") for name in missing]
+    if importer.problems and symbols.open() and _fits(proto, files, {**dims, **dict.fromkeys(symbols.open(), 1)}, params):
+        raise Undecided(Interface(tuple(inputs.made), names, results, formed=frozenset(inputs.formed)), [importer.problems[0].message])
     if importer.problems:
         raise SourceError(*importer.problems)
     if importer.needed or inputs.undecided:
@@ -56,3 +58,14 @@ def _read(proto: Any, files: Files, dims: Mapping[str, int | str], params: Mappi
         Graph(graph.name or "model", tuple(inputs.made), outputs.nodes), importer.weights, dims=symbols.open(),
         doc=graph.doc_string or proto.doc_string, extents=outputs.extents, forms=outputs.forms if outputs.formed else {},
     )  # fmt: skip
+
+
+def _fits(proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]) -> bool:
+    """Whether a model that its open sizes are in the way of can be imported when they are fixed."""
+    try:
+        _read(proto, files, dims, params)
+    except Undecided:
+        return True
+    except SourceError:
+        return False
+    return True
