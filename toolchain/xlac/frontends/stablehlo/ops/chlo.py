@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.stablehlo import complexes
+from xlac.frontends.stablehlo.complex_inverse import CHLO
 from xlac.frontends.stablehlo.elements import ELEMENTS
 from xlac.frontends.stablehlo.ops.elementwise import total_order
 from xlac.frontends.stablehlo.site import Built, Site
@@ -30,7 +30,7 @@ def unary(site: Site) -> Built:
     name = site.name.removeprefix("chlo.")
     x = site.tensor(0)
     if x.element.complex:
-        found = complexes.CHLO.get(name)
+        found = CHLO.get(name)
         return found(x) if found else site.fail("is not defined on complex numbers")
     return stored(build.apply1(UNARY[name], numbers(x)), site.result.element)
 
