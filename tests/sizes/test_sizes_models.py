@@ -117,8 +117,9 @@ def test_any_sizes_within_the_bounds(data: st.DataObject) -> None:
 
 
 
-def test_the_quick_way_in_finds_sizes_too() -> None:
+def test_the_quick_way_in_finds_sizes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A C function takes arrays of any sizes within the bounds, and leaves what is wrong to the others."""
+    monkeypatch.setenv("XLAC_CACHE", "off")
     program = compiler.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
     quick = program.executable.fast  # type: ignore[union-attr]
     fixed = compiler.specialized(model("gpt2_decode"), {"batch": 3, "past": 5})
