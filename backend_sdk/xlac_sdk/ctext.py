@@ -171,7 +171,8 @@ class _Writer:
                     yield from self.block(stmt.body, depth + 1)
                     yield f"{pad}}}"
                 return
-        start, stop = self.number(stmt.start), self.number(stmt.stop)
+        start = self.number(stmt.start)
+        stop = self.number(stmt.stop) if isinstance(stmt.stop, Const) else self.text(stmt.stop)  # stands in a comparison
         step = f"++{name}" if stmt.step == 1 else f"{name} += {stmt.step}"
         yield f"{pad}for ({kind} {name} = {start}; {name} < {stop}; {step}) {{"
         yield from self.block(stmt.body, depth + 1)
