@@ -5,13 +5,12 @@ Nothing outside this package imports torch, but for `xlac.torched`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from xlac.model import Model
+from xlac.settings import environment
 from xlac_sdk.source import Diagnostic, SourceError
 
 TENSORS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
@@ -32,20 +31,6 @@ def load(
     return imported(program, name).model
 
 
-@contextmanager
-def tensors_only() -> Iterator[None]:
-    """Makes PyTorch unpickle nothing but tensors meanwhile: a pickle may otherwise run whatever it says."""
-    before = os.environ.get(TENSORS_ONLY)
-    os.environ[TENSORS_ONLY] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[TENSORS_ONLY]
-        else:
-            os.environ[TENSORS_ONLY] = before
-
-
 def opened(file: Path) -> Any:
     """The program in a file."""
     try:
@@ -53,7 +38,7 @@ def opened(file: Path) -> Any:
     except ImportError:
         raise SourceError(Diagnostic("XL7305", f"{file.name} needs PyTorch to be read", hint="pip install 'xlac[torch]'")) from None
     try:
-        with tensors_only():
+        with environment(TENSORS_ONLY, "1"):  # a pickle may otherwise run whatever it says
             return torch.export.load(file)
     except OSError as error:
         raise SourceError(Diagnostic("XL3001", f"cannot read {file}: {error.strerror}")) from None
