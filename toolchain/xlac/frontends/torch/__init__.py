@@ -5,7 +5,7 @@ Nothing outside this package imports torch, but for `xlac.torched`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
