@@ -9,7 +9,6 @@ import numpy as np
 
 from xlac.arrays import as_array
 from xlac.compiled import Compiled
-from xlac.ir.dims import Dim, Sym, Symbol, substitute
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.model import Interface, Undecided
@@ -17,6 +16,7 @@ from xlac.ops.leaf import Param
 from xlac.programs import Programs
 from xlac_sdk.backend import Array
 from xlac_sdk.dtypes import DType
+from xlac_sdk.sizes import solve as solved
 from xlac_sdk.source import Diagnostic, SourceError
 
 
@@ -25,44 +25,8 @@ def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict
 
     Raises SourceError when a rank, a fixed size or two uses of one symbol disagree, or a bound is violated.
     """
-    found: dict[str, int] = {}
-    params = [n.op for n in inputs if isinstance(n.op, Param) and n.op.name in shapes]
-    for op in params:
-        if len(shapes[op.name]) != op.type.rank:
-            raise _wrong(f"input '{op.name}' must have rank {op.type.rank}, as in {op.type}, not {shapes[op.name]}")
-        for dim, size in zip(op.type.shape, shapes[op.name], strict=True):
-            symbol = _alone(dim)
-            if symbol is not None and symbol[0].name not in found and size % symbol[1] == 0:
-                found[symbol[0].name] = size // symbol[1]
-                _check(symbol[0], size // symbol[1])
-    for op in params:
-        for axis, (dim, size) in enumerate(zip(op.type.shape, shapes[op.name], strict=True)):
-            value = substitute(dim, found)
-            if value != size:
-                known = ", ".join(f"{k}={v}" for k, v in found.items())
-                where = f"size {dim}" + (f" is {value} with {known}" if isinstance(dim, Sym) else "")
-                raise _wrong(f"input '{op.name}' has {size} at axis {axis}, but {where} in {op.type}")
-    return found
-
-
-def _alone(dim: Dim) -> tuple[Symbol, int] | None:
-    """A size that is `factor * symbol`."""
-    if isinstance(dim, Sym) and len(dim.parts) == 1:
-        atoms, factor = dim.parts[0]
-        if len(atoms) == 1 and isinstance(atoms[0], Symbol):
-            return atoms[0], factor
-    return None
-
-
-def _check(symbol: Symbol, value: int) -> None:
-    if not symbol.min <= value <= symbol.max:
-        raise _wrong(f"size {symbol.name}={value} is outside its bounds {symbol.min}..{symbol.max}")
-    if value % symbol.multiple_of:
-        raise _wrong(f"size {symbol.name}={value} is not a multiple of {symbol.multiple_of}")
-
-
-def _wrong(message: str) -> SourceError:
-    return SourceError(Diagnostic("XL6003", message))
+    params = [n.op for n in inputs if isinstance(n.op, Param)]
+    return solved([(op.name, op.type.shape) for op in params], shapes)
 
 
 class Specializing:
