@@ -41,20 +41,21 @@ def _message(buffer: memoryview, start: int, end: int, kind: str, location: str,
     if depth > DEPTH:
         raise Malformed(f"messages stand more than {DEPTH} deep in each other")
     parts: list[bytes | memoryview] = []
+    placed = b""
     kept = start
     for at, field, wire, begin, stop in _fields(buffer, start, end):
         if wire != COUNTED or stop - begin <= LONG:
             continue
         if kind == "tensor" and field == RAW_DATA:
-            parts += [buffer[kept:at], _placed(location, begin, stop - begin)]
+            parts.append(buffer[kept:at])
+            placed = _placed(location, begin, stop - begin)
         elif field in INSIDE[kind]:
             inner = _message(buffer, begin, stop, INSIDE[kind][field], location, depth + 1)
             parts += [buffer[kept:at], _key(field, COUNTED), _varint(sum(map(len, inner))), *inner]
         else:
             continue
         kept = stop
-    parts.append(buffer[kept:end])
-    return parts
+    return [*parts, buffer[kept:end], placed]  # last, for of a field that is told twice the last counts
 
 
 def _fields(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
