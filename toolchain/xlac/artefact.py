@@ -79,7 +79,10 @@ def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """A temporary sibling that becomes `folder` when the block succeeds and vanishes when it does not."""
+    """A temporary sibling that becomes `folder` when the block succeeds and vanishes when it does not.
+
+    What an earlier build wrote into `folder` goes; what others put beside it stays.
+    """
     if folder.exists() and not _ours(folder):
         problem = f"'{folder}' exists and is not a folder that xlac build made"
         raise SourceError(Diagnostic("XL3010", problem, hint="choose another folder with -o, or remove it"))
@@ -92,11 +95,20 @@ def replacing(folder: Path) -> Iterator[Path]:
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
             folder.rename(old / "was")
             made.rename(folder)
+            _keep(old / "was", folder)
             shutil.rmtree(old)
         else:
             made.rename(folder)
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def _keep(was: Path, folder: Path) -> None:
+    """Moves what no build wrote to the folder that takes another's place."""
+    written = manifest.written(was)
+    for entry in was.iterdir():
+        if entry.name not in written and not (folder / entry.name).exists():
+            entry.rename(folder / entry.name)
 
 
 def _ours(folder: Path) -> bool:

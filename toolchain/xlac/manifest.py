@@ -148,6 +148,15 @@ def is_artefact(folder: Path) -> bool:
     return (folder / NAME).is_file()
 
 
+def written(folder: Path) -> set[str]:
+    """Names in an artefact's folder that its build wrote, by a manifest of any format; none where that cannot be read."""
+    try:
+        files = json.loads((folder / NAME).read_text(encoding="utf-8"))["files"]
+        return {NAME, *(PurePosixPath(name).parts[0] for name in files)}
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return set()
+
+
 def read(folder: Path) -> Manifest:
     """The manifest of an artefact whose files are all there and as they were written.
 

@@ -52,17 +52,23 @@ class Linker:
         self.link(objects, flags, made)
 
     def link(self, objects: Sequence[bytes], flags: Sequence[str], made: Path) -> None:
-        """Runs the linker, a second time with the compiler's own functions when those are missing."""
+        """Runs the linker, a second time with the compiler's own functions when those are missing.
+
+        It writes where there is room: LLVM's crashes on a full disk.
+        """
         with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
             files = [Path(folder) / f"{number}.o" for number in range(len(objects))]
             for file, image in zip(files, objects, strict=True):
                 file.write_bytes(image)
-            told = self._run((*map(str, files), *flags), made)
+            linked = Path(folder) / "linked"
+            told = self._run((*map(str, files), *flags), linked)
             if told and re.search("undefined (symbol|reference)", told):
                 for library in self._builtins():
-                    told = self._run((*map(str, files), library, *RAISE, *flags), made)
+                    told = self._run((*map(str, files), library, *RAISE, *flags), linked)
                     if not told:
                         break
+            if not told:
+                shutil.copy(linked, made)
         if told:
             text = "\n".join(line for line in told.splitlines() if line.strip())[:2000]
             text = text.replace(folder, "")
