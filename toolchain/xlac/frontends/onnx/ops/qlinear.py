@@ -49,10 +49,9 @@ def _unary(name: str, apply: Callable[[Call, Node], Node]) -> None:
 
 
 def _softmax(call: Call, x: Node) -> Node:
-    """Of an axis, or before operator set 13 of all from an axis on; the axis is the last, or before that set the second."""
-    along = call.attr("opset") >= 13
-    axis = call.attr("axis", -1 if along else 1) % max(1, x.type.rank)
-    if along:
+    """Of an axis, or before operator set 13 of all from an axis on; without one it is the last, as in ONNX Runtime."""
+    axis = call.attr("axis", -1) % max(1, x.type.rank)
+    if call.attr("opset") >= 13:
         return build.apply1("softmax", x, axis=axis)
     rows = build.reshape(x, (volume(x.shape[:axis]), volume(x.shape[axis:])))
     return build.reshape(build.apply1("softmax", rows, axis=1), x.shape)
