@@ -187,7 +187,21 @@ def test_open_sizes_and_models_are_compiled_and_arrays_ask_nothing(spec: Path, c
         for _ in range(2):
             xlac.compile(source)
     assert len(compiled) == 4
-    assert kept.question(spec, backend(), request(), {}, {"x": np.zeros(2)}) is None
+    assert kept.question(spec, backend(), request(), {}, {"x": np.zeros(2)}, "specialize") is None
+
+
+def test_one_program_for_all_sizes_where_that_is_asked_for(spec: Path, compiled: list[object]) -> None:
+    once = xlac.compile(spec, sizes="symbolic")
+    assert isinstance(once, Compiled) and [size.name for size in once.program.sizes] == ["n"]
+    for n in range(1, 9):
+        row = np.arange(4 * n, dtype=np.float32).reshape(n, 4)
+        np.testing.assert_allclose(once(row), xlac.compile(spec, dims={"n": n})(row), rtol=1e-5)
+    assert len(compiled) == 9
+
+
+def test_what_is_asked_of_sizes_is_part_of_the_question(spec: Path) -> None:
+    asked = {kept.question(spec, backend(), request(), {}, {}, sizes) for sizes in ("specialize", "symbolic")}
+    assert len(asked) == 2
 
 
 def test_state_begins_anew_in_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: list[object]) -> None:

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -49,6 +49,7 @@ def compile(
     *,
     dims: Mapping[str, int | str] | None = None,
     params: Mapping[str, object] | None = None,
+    sizes: Literal["specialize", "symbolic"] = "specialize",
     threads: int | None = None,
     cpu: str = "",
     triple: str = "",
@@ -56,8 +57,9 @@ def compile(
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
 
     `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to XLAC_THREADS or
-    1. A model with sizes left open is compiled for each set of them when first called with it, and one whose sizes
-    depend on values of its inputs for each set of those. Raises SourceError, UnsupportedError or LimitError.
+    1. A model with sizes left open is compiled for each set of them when first called with it or, with `sizes`
+    "symbolic", once for all within their bounds; one whose sizes depend on values of its inputs is compiled for each
+    set of those. Raises SourceError, UnsupportedError or LimitError.
 
     A file without open sizes that was compiled before, and has not changed, is taken from the cache on disk.
     """
@@ -65,7 +67,7 @@ def compile(
     request = Request(cpu=cpu, triple=triple, threads=threads or now.threads)
     key = None
     if isinstance(source, str | Path) and now.cache is not None:
-        key = question(Path(source), backend, request, dims or {}, params or {})
+        key = question(Path(source), backend, request, dims or {}, params or {}, sizes)
     if key is not None and now.cache is not None:
         kept = load(Cache(now.cache, now.cache_bytes), key, backend, request)
         if kept is not None:
@@ -73,20 +75,20 @@ def compile(
     from xlac.compiler import compile as compile_now
 
     with noted() as files:
-        made = compile_now(source, target, dims=dims, params=params, threads=threads, cpu=cpu, triple=triple)
+        made = compile_now(source, target, dims=dims, params=params, sizes=sizes, threads=threads, cpu=cpu, triple=triple)
     if key is not None and now.cache is not None and isinstance(made, Compiled):
         keep(Cache(now.cache, now.cache_bytes), key, backend, made, list(files))
     return made
 
 
 def question(
-    source: Path, backend: Backend, request: Request, dims: Mapping[str, Any], params: Mapping[str, Any]
+    source: Path, backend: Backend, request: Request, dims: Mapping[str, Any], params: Mapping[str, Any], sizes: str
 ) -> str | None:
     """The name of the entry for what a user asks; None for what has no name (a file that cannot be read, an array)."""
     try:
         asked = {
             "source": str(source.absolute()), "content": _content(source), "dims": dict(dims), "params": dict(params),
-            "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
+            "sizes": sizes, "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
         }  # fmt: skip
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
     except (OSError, TypeError, ValueError):
