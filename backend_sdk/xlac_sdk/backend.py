@@ -26,6 +26,9 @@ class Executable(Protocol):
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`; both by name, both complete. Safe from several threads at once."""
 
+    def reset(self) -> None:
+        """Sets the program's state to zero, as it was when it was loaded."""
+
 
 class Backend(ABC):
     """Turns a program of kernels into something that runs."""

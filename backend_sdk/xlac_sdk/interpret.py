@@ -195,6 +195,11 @@ class Interpreter:
             with self._lock:
                 self._run(memory, sizes)
 
+    def reset(self) -> None:
+        """Sets the state to zero."""
+        with self._lock:
+            self._state[:] = 0
+
     def _run(self, memory: Memory, sizes: Counters) -> None:
         for action in self._actions:
             action(memory, sizes)

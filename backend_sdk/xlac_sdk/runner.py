@@ -63,6 +63,13 @@ class Runner:
                     self.device.copy(array.data, self._places[slot], array.nbytes)
             self.device.sync()
 
+    def reset(self) -> None:
+        """Sets the state to zero."""
+        with self._lock:
+            if not self._free.alive:
+                raise RuntimeError(f"the program '{self.program.name}' is closed")
+            self._clear()
+
     def close(self) -> None:
         """Gives the device's memory back; a second time does nothing."""
         with self._lock:
@@ -78,10 +85,8 @@ class Runner:
     def _place(self) -> dict[Slot, int]:
         program = self.program
         arena, state = self._alloc(program.arena_bytes), self._alloc(program.state_bytes)
-        if program.state_bytes:
-            zeros = np.zeros(program.state_bytes, np.uint8)
-            self.device.copy(state, zeros.data, zeros.nbytes)
-            self.device.sync()
+        self._state = state
+        self._clear()
         places = {}
         own = [s for s in program.slots if s.role not in (Role.TEMPORARY, Role.STATE)]
         starts, end = [], 0
@@ -100,6 +105,13 @@ class Runner:
                 self._upload(slot, program.constants[slot.symbol])
         self.device.sync()
         return places
+
+    def _clear(self) -> None:
+        """Makes the state zero."""
+        if self.program.state_bytes:
+            zeros = np.zeros(self.program.state_bytes, np.uint8)
+            self.device.copy(self._state, zeros.data, zeros.nbytes)
+            self.device.sync()
 
     def _upload(self, slot: Slot, array: Array) -> None:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

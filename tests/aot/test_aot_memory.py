@@ -150,6 +150,9 @@ def test_models_with_state_keep_it_apart(tmp_path: Path) -> None:
     x = np.ones(3, np.float32)
     got = [float(np.asarray(by_name(m(x), m.outputs)["total"])[0]) for m in (first, first, second, first)]
     assert got == [1, 2, 1, 3]
+    first.reset()
+    got = [float(np.asarray(by_name(m(x), m.outputs)["total"])[0]) for m in (first, second)]
+    assert got == [1, 2]
 
 
 COUNTER = """\

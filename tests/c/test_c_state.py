@@ -108,6 +108,8 @@ def test_without_a_reset_the_state_goes_on(folder: Path, tmp_path: Path) -> None
     x = np.ones((1, 12), np.float32)
     first, second = np.asarray(model(x)), np.asarray(model(x))
     assert np.abs(first - second).max() > 1e-3
+    model.reset()
+    np.testing.assert_array_equal(np.asarray(model(x)), first)
 
 
 def test_the_header_says_that_there_is_state(folder: Path, tmp_path: Path) -> None:

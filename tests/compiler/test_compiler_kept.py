@@ -214,3 +214,5 @@ def test_state_begins_anew_in_each(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(compiled) == 1
     assert [float(first(np.float32(2))) for _ in range(3)] == [2, 4, 6]
     assert [float(second(np.float32(2))) for _ in range(3)] == [2, 4, 6]
+    first.reset()
+    assert float(first(np.float32(2))) == 2 and float(second(np.float32(2))) == 8

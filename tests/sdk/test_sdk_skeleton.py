@@ -120,6 +120,9 @@ def test_state_is_each_runners_own(package: ModuleType) -> None:
         one.run(case.inputs, out)
     two.run(case.inputs, out)
     np.testing.assert_array_equal(out["y"], case.inputs["x"])
+    one.reset()
+    one.run(case.inputs, out)
+    np.testing.assert_array_equal(out["y"], case.inputs["x"])
 
 
 # ---- plug-ins that do not work ---------------------------------------------------------------

@@ -69,6 +69,11 @@ class Compiled:
         _unknown("output", out, [s.name for s in self.program.outputs])
         self._run(arrays, out)
 
+    def reset(self) -> None:
+        """Sets the model's state to zero, where it began; does nothing for a model without any."""
+        if self.program.state_bytes:
+            self.executable.reset()
+
     @property
     def at(self) -> Callable[[Sequence[int]], None] | None:
         """Runs on memory by address: of inputs, then outputs, in the program's order, then its sizes. Nothing is checked.
@@ -121,7 +126,8 @@ def as_input(slot: Slot, value: Any) -> Array:
     """
     array = as_array(value, slot.dtype)
     if array.dtype != slot.dtype.numpy:
-        hint = f"convert it: x.astype(np.{slot.dtype.numpy.name})"
+        home = "np" if slot.dtype.numpy.isbuiltin == 1 else "ml_dtypes"
+        hint = f"convert it: x.astype({home}.{slot.dtype.numpy.name})"
         raise _wrong("XL6002", f"input '{slot.name}' must be {slot.dtype}, not {array.dtype}", hint)
     if not _fits(array.shape, slot.shape):
         raise _wrong("XL6003", f"input '{slot.name}' must have shape {_shape(slot.shape)}, not {_shape(array.shape)}")

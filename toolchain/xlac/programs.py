@@ -22,6 +22,11 @@ class Programs(Generic[Program]):
     def __len__(self) -> int:
         return len(self._kept)
 
+    def kept(self) -> list[Program]:
+        """Those that are there now."""
+        with self._lock:
+            return list(self._kept.values())
+
     def get(self, key: Hashable, make: Callable[[], Program]) -> Program:
         """The program for a key, made if it is not there yet. What `make` raises is passed on."""
         with self._lock:

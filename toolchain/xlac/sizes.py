@@ -65,6 +65,11 @@ class Specializing:
         program, rest = self._prepared(inputs)
         program.run(rest, out)
 
+    def reset(self) -> None:
+        """Sets the state of every program to zero."""
+        for program in self._programs.kept():
+            program.reset()
+
     def specialize(self, inputs: Mapping[str, Any]) -> Compiled:
         """The program for the shapes, and the deciding values, of these arrays, compiled if it is not there yet."""
         return self._prepared(inputs)[0]

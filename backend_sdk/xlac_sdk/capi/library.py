@@ -42,8 +42,8 @@ class Library:
         self._prefix = identifier(program.name)
         try:
             library = ctypes.CDLL(str(file.resolve()))
-            names = ("size", "init", "run", "status_text")
-            self._size, self._init, self._run, self._text = (getattr(library, f"{self._prefix}_{f}") for f in names)
+            names = ("size", "init", "run", "reset", "status_text")
+            self._size, self._init, self._run, self._reset, self._text = (getattr(library, f"{self._prefix}_{f}") for f in names)
         except (OSError, AttributeError) as error:
             problem = f"'{file.name}' cannot be loaded: {error}"
             raise SourceError(Diagnostic("XL5024", problem, hint="build it again")) from None
@@ -63,13 +63,21 @@ class Library:
         with self._turn:
             self._call(given)
 
+    def reset(self) -> None:
+        """Sets the state to zero."""
+        if self._turn is not None:
+            with self._turn:
+                for context in self._free:
+                    self._check("reset", self._reset(ctypes.byref(context)))
+
     def _call(self, given: list[Any]) -> None:
         try:
             context = self._free.pop()
         except IndexError:
             context = self._context()
-        self._check("run", self._run(ctypes.byref(context), *given))
+        status = self._run(ctypes.byref(context), *given)
         self._free.append(context)
+        self._check("run", status)
 
     def _context(self) -> Context:
         """A ready context; its memory lives as long as it does."""

@@ -66,6 +66,12 @@ class CpuExecutable:
         with self._turn:
             self._call(table)
 
+    def reset(self) -> None:
+        """Sets the state to zero."""
+        if self._turn is not None:
+            with self._turn:
+                self._state[:] = 0
+
     def _call(self, table: ctypes.Array[ctypes.c_void_p]) -> None:
         try:
             arena = self._arenas.pop()
