@@ -143,6 +143,12 @@ def test_dims_out_of_bounds(dims: Mapping[str, Any], tmp_path: Path) -> None:
     assert codes(tmp_path, DIMS, dims=dims) == ["XL2014"]
 
 
+def test_a_range_without_a_multiple_is_refused(tmp_path: Path) -> None:
+    text = "dims: {n: {min: 2, max: 64, opt: 8, multiple_of: 4}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n"
+    assert codes(tmp_path, text, dims={"n": "5..7"}) == ["XL2014"]
+    assert model(tmp_path, text, dims={"n": "5..9"}).dims["n"].opt == 8
+
+
 def test_params_are_overridden(tmp_path: Path) -> None:
     assert model(tmp_path, DIMS, params={"w": 5}).graph.inputs[0].shape[2] == 10
     assert codes(tmp_path, DIMS, params={"v": 5}) == ["XL2015"]

@@ -105,6 +105,8 @@ def narrowed(name: str, declared: int | Symbol, given: DimValue, place: Place) -
         raise Fault("XL2014", f"{name} = {wrong} is not {_range(declared.min, declared.max, by)}", place.key)
     if low == high:
         return low
+    if -(-low // by) * by > high:
+        raise Fault("XL2014", f"no multiple of {by} lies between {low} and {high}", place.key)
     opt = min(max(declared.opt, low), high) // by * by
     return replace(declared, min=low, max=high, opt=opt if opt >= low else high // by * by)
 
