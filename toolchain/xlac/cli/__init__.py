@@ -97,7 +97,8 @@ def _failed(error: Exception) -> int:
         click.echo("error: out of memory [XL4001]", err=True)
         return 4
     if isinstance(error, OSError):
-        name = f"{error.filename}: " if error.filename else ""
+        place = error.filename2 or error.filename  # of a copy, where it was to go
+        name = f"{place}: " if place else ""
         full = error.errno in (28, 122)  # ENOSPC, EDQUOT
         click.echo(f"error: {name}{error.strerror or error} [{'XL4002' if full else 'XL3001'}]", err=True)
         return 4 if full else 2
