@@ -170,3 +170,14 @@ def test_a_graph_that_computes_nothing() -> None:
         warnings.simplefilter("error", FallbackWarning)
         x = torch.randn(3)
         assert torch.compile(lambda v: (v, 1), backend="xlac")(x)[0] is x
+
+
+def test_a_tensor_made_inside_from_a_number() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x / torch.sqrt(torch.tensor(3, dtype=torch.float32)) + torch.tensor([2, 4]).sum()
+
+    x = torch.randn(4, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        compiled = torch.compile(f, backend="xlac", options=OPTIONS)
+        torch.testing.assert_close(compiled(x), f(x))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from xlac.ir.op import Array
 from xlac_sdk.dtypes import DType
@@ -19,14 +20,15 @@ TORCH = {ours: theirs for theirs, ours in DTYPES.items()}
 
 def array_of(tensor: torch.Tensor) -> Array:
     """The elements of a tensor on the CPU; a copy only where they are not dense in row-major order."""
-    dense = tensor.detach().contiguous()
-    if dense.is_conj() or dense.is_neg():
-        dense = dense.resolve_conj().resolve_neg()
-    if dense.dtype is torch.bfloat16:  # NumPy has no such type of its own
-        bits: Array = dense.view(torch.uint16).numpy()
-        return bits.view(DType.BF16.numpy)
-    found: Array = dense.numpy()
-    return found
+    with unset_fake_temporarily():  # while a graph is captured, PyTorch refuses real tensors
+        dense = tensor.detach().contiguous()
+        if dense.is_conj() or dense.is_neg():
+            dense = dense.resolve_conj().resolve_neg()
+        if dense.dtype is torch.bfloat16:  # NumPy has no such type of its own
+            bits: Array = dense.view(torch.uint16).numpy()
+            return bits.view(DType.BF16.numpy)
+        found: Array = dense.numpy()
+        return found
 
 
 def tensor_of(array: Array) -> torch.Tensor:

@@ -233,7 +233,7 @@ def addcdiv(call: Call, x: Node, y: Node, z: Node, value: Scalar = 1) -> Node:
     return rounded(call, build.add(a, build.mul(build.div(b, c), call.node(value, a.type.dtype))))
 
 
-@aten("_to_copy", "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "prims.convert_element_type.default")
+@aten("_to_copy", "clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "lift", "contiguous", "prims.convert_element_type.default")
 def converted(call: Call, x: Node, *_: Any, **__: Any) -> Node:
     return build.cast(x, call.dtype)
 
