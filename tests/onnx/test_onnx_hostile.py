@@ -12,9 +12,10 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx_cases import INT64, model, value
 
+import xlac
 from xlac.frontends.onnx import load
 from xlac.frontends.onnx.wire import Malformed, without_data
-from xlac_sdk.source import SourceError
+from xlac_sdk.source import LimitError, SourceError
 
 node = helper.make_node
 
@@ -129,6 +130,26 @@ def test_small_files_that_ask_for_much(operator: str, tmp_path: Path) -> None:
     message = refused(plain(nodes[operator], constants=held), "XL7004", tmp_path)
     assert "GiB" in message
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18  # KiB
+
+
+def test_transforms_whose_matrix_is_too_large(tmp_path: Path) -> None:
+    proto = model([node("DFT", ["x", "length"], ["z"], axis=1)], [value("x", [1, 8, 1])], [value("z", None)], {"length": np.asarray(1 << 31)}, version=17)
+    assert "GiB" in refused(proto, "XL7004", tmp_path)
+
+
+def test_memory_that_no_machine_has() -> None:
+    """Each tensor of the file is small, and what pads a window's input is not."""
+    border = {"kernel_shape": [1 << 31] * 2, "pads": [1 << 30] * 4}
+    proto = model([node("MaxPool", ["x"], ["z"], **border)], [value("x", [1, 1, 5, 5])], [value("z", None)], {})
+    with pytest.raises(LimitError, match="XL4020"):
+        xlac.compile(proto)
+
+
+def test_counters_that_are_too_large_to_make_at_compile_time(tmp_path: Path) -> None:
+    ends = {"first": np.asarray(0), "end": np.asarray(1 << 33), "step": np.asarray(1)}
+    proto = plain(node("Range", ["first", "end", "step"], ["r"]), node("ReduceSum", ["r"], ["z"], keepdims=0), constants=ends)
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    assert xlac.compile(tmp_path / "m.onnx") is not None  # which does not sum 64 GiB of numbers
 
 
 def test_loops_without_end(tmp_path: Path) -> None:

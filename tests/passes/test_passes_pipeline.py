@@ -133,6 +133,15 @@ def test_work_grows_linearly(tried: list[int]) -> None:
     assert found[1] < 4.4 * found[0], found
 
 
+def test_doubling_does_not_multiply() -> None:
+    x = build.param("x", DType.F32, (2,))
+    y = x
+    for _ in range(24):
+        y = build.concat([y, y], 0)
+    graph = optimize(Graph("doubled", (x,), {"y": y}), TARGET, weights={})
+    assert sum(len(node.inputs) for node in graph.nodes()) <= 2 * 24
+
+
 def test_twenty_thousand_nodes() -> None:
     graph = chain(4600)
     assert len(list(graph.nodes())) > 20_000

@@ -13,6 +13,7 @@ from xlac.cache import Cache, key_of
 from xlac.collection import paused
 from xlac.compiled import Compiled
 from xlac.ir.dims import UNBOUNDED, OpenSize
+from xlac.memory.limit import check_addressable
 from xlac.memory.plan import plan
 from xlac.model import Model, Undecided
 from xlac.passes.capture import captured
@@ -124,6 +125,7 @@ def lower(
         groups = partition(scheduled, target, fuse=fuse)
         schedules = Schedules(target)
         program = plan(groups, schedules, weights, model.state, model.dims.values())
+        check_addressable(program)
         told = {"precision": model.precision, "extents": model.extents, "forms": model.forms}
         program = replace(program, facts={**program.facts, **{key: value for key, value in told.items() if value}})
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program, done)

@@ -252,7 +252,8 @@ Its size in bytes does not fit 63 bits.
 
 XL4020 More memory than allowed
 --max-memory is the most that a call may take beside its inputs and outputs: the arena, state, and the weights unless they
-are constants of the code. The message lists what is in memory when most is.
+are constants of the code. The message lists what is in memory when most is. Without it, the limit is what a process can
+address.
 
 XL4021 A size without a bound
 One program for every size plans its memory for the largest: each open size needs a `max`, declared or given with

@@ -120,7 +120,7 @@ class Manifest(_Part):
     sizes: tuple[Size, ...] = ()
     memory: Memory
     kernels: Count
-    flops: Count
+    flops: Annotated[int, Field(ge=0)]  # steps of loops multiply
     provenance: Provenance
     files: dict[Inside, Hash]
 

@@ -10,6 +10,7 @@ from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SHOWN = 12  # tensors that a message lists
+ADDRESSES = 1 << 47  # bytes that a process can address
 
 
 def parse(text: str) -> int:
@@ -25,6 +26,14 @@ def needed(program: Program, weights_in_memory: bool) -> int:
     """Bytes that a call takes beside its arrays: the arena, state, and weights unless they are constants of the code."""
     weights = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
     return program.arena_bytes + program.state_bytes + (weights if weights_in_memory else 0)
+
+
+def check_addressable(program: Program) -> None:
+    """Raises LimitError for a program that no machine has the memory for."""
+    largest = max((s.nbytes for s in program.slots), default=0)
+    total = max(program.arena_bytes + program.state_bytes, largest)
+    if total >= ADDRESSES:
+        raise LimitError(Diagnostic("XL4020", f"a call takes {total:,} bytes, more than a process can address"))
 
 
 def check(program: Program, limit: int, weights_in_memory: bool) -> None:

@@ -53,8 +53,11 @@ class Folder:
 
     def classify(self, node: Node) -> None:
         op = node.op
-        if isinstance(op, Const | Iota):
-            self.sources[node] = 0 if isinstance(op, Iota) else node.type.nbytes
+        if isinstance(op, Iota):
+            if node.type.nbytes <= WORK:
+                self.sources[node] = 0
+        elif isinstance(op, Const):
+            self.sources[node] = node.type.nbytes
         elif isinstance(op, Param) and op.kind == "weight":
             self.sources[node] = node.type.nbytes
             self.weighted.add(node)

@@ -172,7 +172,8 @@ def merge_concat(node: Node, site: Site) -> Node | None:
     axis, xs = node.op.axis, list(node.inputs)
     flat: list[Node] = []
     for x in xs:
-        flat += x.inputs if isinstance(x.op, Concat) and x.op.axis == axis and site.single(x) else [x]
+        nested = isinstance(x.op, Concat) and x.op.axis == axis and site.single(x) and xs.count(x) == 1
+        flat += x.inputs if nested else [x]  # what is taken twice stays: copies of copies double with each
     kept = [x for x in flat if x.shape[axis] != 0] or flat[:1]
     joined = kept[:1]
     for x in kept[1:]:

@@ -7,11 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from xlac.frontends.onnx.call import Call
+from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError, normal_axis
 from xlac.ops import build, contraction
 from xlac_sdk.dtypes import DType
+
+LONGEST = 1 << 24  # elements of a window, and of a mel scale
+MATRIX = 1 << 30  # bytes of a transform's matrix
 
 # ---- Fourier transforms ----------------------------------------------------------------------
 
@@ -55,7 +59,8 @@ def _dft(call: Call, axis: int) -> Node:
 
 
 def turns(read: int, made: int, length: int, inverse: bool) -> tuple[Array, Array]:
-    """Cosines and sines (read, made) of the transform of `length` elements, or of its inverse."""
+    """Cosines and sines (read, made) of the transform of `length` elements, or of its inverse. Raises ShapeError."""
+    check_size((max(read, 1), max(made, 1), 4), 8, MATRIX)
     angle = np.outer(np.arange(read), np.arange(made)) % length * (2 * np.pi / length)
     share = 1 / length if inverse else 1.0
     return np.cos(angle) * share, np.sin(angle) * (share if inverse else -1.0)
@@ -106,7 +111,6 @@ def _register(name: str, formula: Callable[[Array], Array]) -> None:
         return build.constant(formula(2 * np.pi * at), call.dtype("output_datatype", DType.F32))
 
 
-LONGEST = 1 << 24
 _register("HannWindow", lambda angle: np.sin(angle / 2) ** 2)
 _register("HammingWindow", lambda angle: 25 / 46 - 21 / 46 * np.cos(angle))
 _register("BlackmanWindow", lambda angle: 0.42 - 0.5 * np.cos(angle) + 0.08 * np.cos(2 * angle))
