@@ -69,6 +69,11 @@ def test_unknown_machines_come_with_suggestions() -> None:
         BACKEND.target(Request(cpu="skylakee", triple="x86_64-unknown-linux-gnu"))
     with pytest.raises(SourceError, match=r"triple 'aarm64-unknown-linux-gnu'.*\n.*did you mean 'aarch64-unknown-linux-gnu'"):
         BACKEND.target(Request(triple="aarm64-unknown-linux-gnu"))
+    for triple in ("armv9000-unknown-linux-gnueabihf", "armv7zz-unknown-linux-gnueabihf"):
+        with pytest.raises(SourceError, match="did you mean 'armv7-unknown-linux-gnueabihf'"):
+            BACKEND.target(Request(triple=triple))
+    for arch in ("arm", "armeb", "armv4t", "armv5te", "armv6kz", "armv7", "armv7a", "armv7l", "thumbv6m", "thumbv7em", "thumbv8m.main", "armv8.2a"):
+        assert BACKEND.target(Request(triple=f"{arch}-unknown-none-eabi")).pointer_bits == 32
     with pytest.raises(SourceError, match="XL5101"):
         BACKEND.target(Request(cpu="help"))
 

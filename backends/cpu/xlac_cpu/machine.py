@@ -187,11 +187,18 @@ def _check_features(names: list[str], known: list[str], triple: str) -> None:
 
 
 def _spelled(triple: str) -> bool:
-    """Whether system and environment are names that LLVM knows: it takes any others for none at all."""
+    """Whether the architecture of an Arm, the system and the environment are names that LLVM knows.
+
+    It takes any others for none at all.
+    """
+    arch = triple.partition("-")[0]
+    if re.match("(arm|thumb)(?!64)", arch) and not re.fullmatch(ARM, arch):
+        return False
     system, _, environment = re.sub(r"[\d.]+$", "", "-".join(triple.split("-")[2:])).partition("-")
     return system in SYSTEMS and environment in ENVIRONMENTS
 
 
+ARM = r"(arm|thumb)(eb)?(v[4-9](\.[1-9])?([a-z]|t2|tej?|em|kz|ve|hl|s-m|m\.(base|main))?(eb)?)?"
 SYSTEMS = ("", *"aix darwin elf emscripten freebsd fuchsia haiku hurd ios linux macosx netbsd none openbsd tvos uefi unknown "
            "wasi watchos windows xros eabi eabihf gnu musl".split())  # fmt: skip
 ENVIRONMENTS = ("", *"android androideabi coff cygnus eabi eabihf elf gnu gnueabi gnueabihf gnueabihft gnueabit gnuf "
