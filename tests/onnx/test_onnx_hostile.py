@@ -13,6 +13,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx_cases import INT64, model, value
 
 import xlac
+from xlac import onnx_backend
 from xlac.frontends.onnx import load
 from xlac.frontends.onnx.wire import Malformed, without_data
 from xlac_sdk.source import LimitError, SourceError
@@ -152,6 +153,12 @@ def test_counters_that_are_too_large_to_make_at_compile_time(tmp_path: Path) -> 
     assert xlac.compile(tmp_path / "m.onnx") is not None  # which does not sum 64 GiB of numbers
 
 
+def test_concatenations_that_double() -> None:
+    nodes = [node("Concat", [f"c{level}"] * 2, [f"c{level + 1}"], axis=0) for level in range(12)]
+    proto = model([node("Neg", ["x"], ["c0"]), *nodes, node("ReduceSum", ["c12"], ["z"], keepdims=0)], [value("x", [8])], [value("z", None)], {})
+    assert float(xlac.compile(proto)(np.ones(8, np.float32))) == -8 * 2**12
+
+
 def test_loops_without_end(tmp_path: Path) -> None:
     inner = helper.make_graph([node("Concat", ["v", "v"], ["w"], axis=0)], "b",
                               [value("i", [], INT64), value("c", [], TensorProto.BOOL), value("v", [2])],
@@ -238,3 +245,7 @@ def test_wire_format_survives_anything() -> None:
             without_data(memoryview(bytes(damaged)), "here")
         except Malformed:
             continue
+
+
+def test_devices_that_onnx_does_not_know() -> None:
+    assert [onnx_backend.supports_device(device) for device in ("CPU", "CPU:0", "CUDA", "CPU:x", "no such")] == [True, True, False, False, False]

@@ -35,7 +35,10 @@ class XlacBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        return bool(Device(device).type == DeviceType.CPU)
+        try:
+            return bool(Device(device).type == DeviceType.CPU)
+        except (AttributeError, ValueError):  # what ONNX has no such kind of device for
+            return False
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> XlacRep:

@@ -251,6 +251,8 @@ class _Fusion:
                 return "no strides reach it; the kernel before writes it in this order"
             cluster.feeds.add(node)
             return ""
+        if isinstance(user.op, view.Concat) and isinstance(node.op, view.Concat) and user.inputs.count(node) > 1:
+            return "it is taken more than once, and code for it each time would double with every such step"
         if user is not cluster.hero or cluster.reduces:
             return ""
         match cluster.kind:
