@@ -48,7 +48,7 @@ fuzz: $(VENV)/.tested ## 2,000 random graphs: fusion on, fusion off and float64 
 
 test-torch: $(VENV)/.tested ## PyTorch's own samples of every operator, every model and size; an hour
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,test-torch]"
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/torch --all
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/pytorch --all
 
 test-jax: $(VENV)/.tested ## JAX's own cases for its primitives, compared with XLA's CPU client: about ten minutes of one core
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[jax]"

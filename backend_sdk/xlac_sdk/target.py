@@ -35,7 +35,6 @@ class Target:
 
     name: str
     vector_bytes: int = 0  # width of a vector register; 0: scalars only
-    vectorizes: bool = False  # whoever compiles the text makes vectors of counted loops
     vector_registers: int = 16
     masked: bool = False  # masked vector loads and stores are cheap
     gathers: bool = False  # vector gathers are cheap
@@ -54,6 +53,7 @@ class Target:
     guards: frozenset[Primitive] = frozenset()  # of div rem shl shr cast: undefined at the corners; the SDK guards
     instructions: frozenset[str] = frozenset()
     claims: frozenset[str] = frozenset()  # composites taken whole, by mnemonic
+    vectorizes: bool = False  # whoever compiles the text makes vectors of counted loops
     size: bool = False  # optimise for code size
     facts: str = field(default="", compare=True)  # whatever else identifies the machine, for cache keys
 
