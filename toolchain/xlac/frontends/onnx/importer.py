@@ -83,6 +83,7 @@ class Importer:
 
     def run(self, nodes: Sequence[Any]) -> None:
         """Builds nodes in order; a mistake is noted, and what needs its result is passed over."""
+        self.scope.awaited |= {name for node in nodes for name in node.output}
         for node in nodes:
             check_text(*node.input, *node.output, node.op_type, node.domain, node.name)
             self.built += 1

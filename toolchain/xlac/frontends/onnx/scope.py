@@ -46,6 +46,7 @@ class Scope:
     outer: Scope | None = None
     versions: Mapping[str, int] = field(default_factory=dict)  # domain -> version of its operator set
     captures: Captures | None = None
+    awaited: frozenset[str] = frozenset()  # what the nodes that are being built will give, sooner or later
 
     def find(self, name: str) -> Value:
         """The value of a name. Raises ShapeError, or Poisoned where the node that gives it failed."""
@@ -54,6 +55,8 @@ class Scope:
             if found is None:
                 raise Poisoned(name)
             return found
+        if name in self.awaited:
+            raise ShapeError(f"'{name}' is read before the node that gives it", hint="nodes stand in order, without cycles")
         if self.outer is None:
             raise ShapeError(f"nothing is called '{name}'")
         return self.own(self.outer.find(name))
