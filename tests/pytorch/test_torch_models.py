@@ -7,8 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import xlac
 from tests.torch import models
+
+import xlac
 
 OPTIONS = {"threads": 1, "fallback": False}
 

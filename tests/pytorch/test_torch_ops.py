@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # PyTorch's samples need it
 
 from tests.torch import opinfo
+
 from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.table import BUILDERS
 
