@@ -59,13 +59,7 @@ def compile(
     cpu: str = "",
     triple: str = "",
 ) -> Compiled | Specializing:
-    """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
-
-    `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to XLAC_THREADS or
-    1. A model with sizes left open is compiled for each set of them when first called with it or, with `sizes`
-    "symbolic", once for all within their bounds; one whose sizes depend on values of its inputs is compiled for each
-    set of those. Raises SourceError, UnsupportedError or LimitError.
-    """
+    """What `xlac.compile` does (`kept.py` says what it takes and raises) when nothing kept on disk answers."""
     backend = find(target)
     facts = backend.target(Request(cpu=cpu, triple=triple, threads=threads or settings().threads))
 
