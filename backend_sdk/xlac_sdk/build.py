@@ -126,12 +126,12 @@ class Builder:
         self, hint: str, start: Number, stop: Number, step: int = 1,
         kind: LoopKind = LoopKind.SERIAL, grain: int = 1,
     ) -> Iterator[Expr]:  # fmt: skip
-        """A loop; yields its counter. A loop of exactly one iteration is replaced by its body, unless PARALLEL."""
+        """A loop; yields its counter. A serial or unrolled loop of exactly one iteration is replaced by its body."""
         start, stop = lift(start), lift(stop)
         count: int | None = None  # iterations, where known
         if isinstance(start, Const) and isinstance(stop, Const):
             count = max(0, -(-(int(stop.value) - int(start.value)) // step))
-        if count == 1 and kind is not LoopKind.PARALLEL:
+        if count == 1 and kind in (LoopKind.SERIAL, LoopKind.UNROLLED):
             yield start
             return
         low, high = bounds(start)[0], bounds(stop)[1]

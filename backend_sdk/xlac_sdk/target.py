@@ -56,6 +56,8 @@ class Target:
     vectorizes: bool = False  # whoever compiles the text makes vectors of counted loops
     size: bool = False  # optimise for code size
     facts: str = field(default="", compare=True)  # whatever else identifies the machine, for cache keys
+    access_bytes: int = 0  # widest load or store of one GPU thread; vectors of a GPU kernel are no wider
+    processors: int = 0  # multiprocessors of a GPU; 0: unknown
 
     @property
     def machine(self) -> dict[str, Any]:
