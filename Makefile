@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-onnx test-cross test-jax lint types specs conformance fuzz docs bless bench-setup bench clean test-torch
+.PHONY: demo test test-onnx test-cross test-jax lint types specs conformance fuzz docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -77,6 +77,12 @@ bench: bench-setup ## xlac beside its peers on the suite, then the tables
 	cd bench/peers && SUITE_VENVS=$(PEER_VENVS) SUITE_TMP=$(WORK) $(PEER_VENVS)/suite/bin/python run.py \
 	  --models $(WORK)/models --out $(WORK)/peers.json --logs $(WORK)/logs $(BENCH)
 	$(BIN)/python bench/report.py $(WORK)/peers.json
+
+GPU_PYTHON ?= $(BIN)/python# one that has PyTorch and JAX for the GPU beside what xlac needs
+
+bench-gpu: ## xlac beside PyTorch and JAX on a GPU, then the table; see bench/gpu/README.md
+	mkdir -p $(WORK)/gpu
+	$(GPU_PYTHON) bench/gpu/run.py --out $(WORK)/gpu/results.json --logs $(WORK)/gpu/logs
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
