@@ -71,6 +71,17 @@ class Dialect:
     written_out: int = 16  # most iterations of an UNROLLED loop that are written one by one
     reserved: frozenset[str] = KEYWORDS
     instructions: Mapping[str, str] = field(default_factory=dict)
+    kernel: str = "{}"  # the name of the function that a kernel is
+    size: str = ""  # the type of a kernel's sizes; "": that of any index
+    # of languages for GPUs; "" where there is no such thing
+    block: str = ""  # the number of a block
+    thread: str = ""  # the number of a thread in its block
+    barrier: str = ""
+    exchange: str = ""  # {0}: a value, {1}: how far the other thread is, {t}: the value's type
+    shared: str = ""  # declares {name}, {size} elements of {type}, aligned to {align} bytes
+    pool: str = ""  # declares {name}, memory of the block whose size the launch says, aligned to {align} bytes
+    most_shared: int = 0  # bytes that `shared` may declare; a kernel with more has all of it in a pool
+    atomic: str = ""  # combines {place}, of type {d}, with {value} by {p}
 
     def spelling(self, primitive: Primitive, dtype: DType) -> str:
         table = self.floats if dtype.is_float else self.bools if dtype is DType.BOOL else self.integers

@@ -162,22 +162,22 @@ HALVES = {
 }""",
 }
 
-_CALL = re.compile(r"\b((?:[a-z0-9]+_)+(?:[iuf]\d+|bf16))\(")
+_CALL = re.compile(r"\b((?:[a-z0-9]+_)+(?:[iuf]\d+|bf16|bool))\(")
 
 
-def function(name: str) -> str:
-    """The text of a function, as `static`; KeyError when there is none of that name."""
+def function(name: str, before: str = "static inline") -> str:
+    """The text of a function, declared as `before` says; KeyError when there is none of that name."""
     if name in HALVES:
-        return "static inline " + HALVES[name]
+        return f"{before} {HALVES[name]}"
     parts = name.split("_")
     dtype = DType(parts[-1])
     if parts[0] == "bitcast":
-        return _fill(BITCAST, dtype, DType(parts[1]))
+        return f"{before} {_fill(BITCAST, dtype, DType(parts[1]))}"
     if parts[0] == "cast":
-        return _fill(SATURATE, dtype, DType(parts[1]))
+        return f"{before} {_fill(SATURATE, dtype, DType(parts[1]))}"
     for key in (f"{parts[0]}_", f"{parts[0]}_{parts[-1][0]}"):
         if key in PATTERNS:
-            return _fill(PATTERNS[key], dtype, dtype)
+            return f"{before} {_fill(PATTERNS[key], dtype, dtype)}"
     raise KeyError(name)
 
 
@@ -199,7 +199,7 @@ def _fill(pattern: str, dtype: DType, source: DType) -> str:
     }
     for key, value in values.items():
         pattern = pattern.replace(key, value)
-    return f"static inline {pattern}"
+    return pattern
 
 
 def integer(value: int, dtype: DType) -> str:
@@ -215,10 +215,10 @@ def integer(value: int, dtype: DType) -> str:
     return str(value) if value >= 0 else f"({value})"
 
 
-def needed(text: str, more: Mapping[str, str] | None = None) -> list[str]:
+def needed(text: str, more: Mapping[str, str] | None = None, before: str = "static inline") -> list[str]:
     """The texts of the functions that C text calls, those that they call before them.
 
-    `more` has functions of the caller's, by name.
+    `more` has functions of the caller's, by name; the others are declared as `before` says.
     """
     found: dict[str, str] = {}
 
@@ -227,7 +227,7 @@ def needed(text: str, more: Mapping[str, str] | None = None) -> list[str]:
             if name in found:
                 continue
             try:
-                inner = (more or {}).get(name) or function(name)
+                inner = (more or {}).get(name) or function(name, before)
             except (KeyError, ValueError):
                 continue
             visit(inner.partition("{")[2])

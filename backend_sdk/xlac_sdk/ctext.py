@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from xlac_sdk import grid
 from xlac_sdk.cdialect import C99, Dialect, comment, literal, unsupported
 from xlac_sdk.cfunctions import arithmetic, integer
 from xlac_sdk.dtypes import DType
@@ -35,6 +36,7 @@ from xlac_sdk.kernel import (
     Prefetch,
     Ramp,
     Shuffle,
+    Space,
     Splat,
     Stmt,
     Store,
@@ -71,8 +73,8 @@ def kernel_text(kernel: Kernel, dialect: Dialect = C99) -> Function:
     unused = [n for n in [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)] if n not in used]
     lines = (*(f"    (void){name(n)};" for n in unused), *lines)
     parameters = [writer.parameter(b) for b in kernel.parameters]
-    parameters += [f"{writer.type(v)} {name(v.name)}" for v in kernel.sizes]
-    return Function(name(kernel.name), tuple(parameters), lines, comment(kernel.note))
+    parameters += [f"{dialect.size or writer.type(v)} {name(v.name)}" for v in kernel.sizes]
+    return Function(dialect.kernel.format(name(kernel.name)), tuple(parameters), lines, comment(kernel.note))
 
 
 class _Writer:
@@ -80,6 +82,7 @@ class _Writer:
 
     def __init__(self, kernel: Kernel, dialect: Dialect) -> None:
         self.kernel, self.dialect = kernel, dialect
+        self.grid = grid.grid(kernel)
         self.texts: dict[int, str] = {}
         self.range = Ranges()
         self.touched: set[str] = set()  # names that the text mentions
@@ -145,7 +148,7 @@ class _Writer:
                     yield from self.block(otherwise, depth + 1)
                 yield f"{pad}}}"
             case Allocate(buffer=buffer):
-                yield f"{pad}{self.dialect.types[buffer.dtype]} {self.name(buffer.name)}[{buffer.size}];"
+                yield from self.allocate(buffer, pad)
             case Instruction(name=name, operands=given, meaning=meaning):
                 spelling = self.dialect.instructions.get(name)
                 if spelling is None:
@@ -154,11 +157,42 @@ class _Writer:
                     texts = [self.name(o.name) if isinstance(o, Buffer) else self.text(o) for o in given]
                     yield f"{pad}{spelling.format(*texts)};"
             case Barrier():
-                raise unsupported(self.dialect, "barrier")
+                if not self.dialect.barrier:
+                    raise unsupported(self.dialect, "barrier")
+                yield f"{pad}{self.dialect.barrier};"
             case Prefetch():
                 return
 
+    def allocate(self, buffer: Buffer, pad: str) -> Iterator[str]:
+        """Memory of a thread, or of a block: then an array, or a part of the pool that is declared before the first."""
+        kind, name = self.dialect.types[buffer.dtype], self.name(buffer.name)
+        if buffer.space is not Space.SHARED:
+            yield f"{pad}{kind} {name}[{buffer.size}];"
+            return
+        if not self.dialect.shared or self.grid is None:
+            raise unsupported(self.dialect, "shared memory")
+        if self.grid.shared_bytes <= self.dialect.most_shared:
+            yield pad + self.dialect.shared.format(type=kind, name=name, size=buffer.size, align=max(grid.ALIGN, buffer.align))
+            return
+        if buffer is self.grid.shared[0]:
+            yield pad + self.dialect.pool.format(name="pool_", align=max(grid.ALIGN, *(b.align for b in self.grid.shared)))
+        at = grid.places(self.grid.shared)[buffer]
+        yield f"{pad}{kind} *const {name} = ({kind} *){f'(pool_ + {at})' if at else 'pool_'};"
+
+    def member(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
+        """The body of a loop over blocks or threads, for the one that runs it."""
+        number = self.dialect.block if stmt.kind is LoopKind.BLOCK else self.dialect.thread
+        if not number:
+            raise unsupported(self.dialect, f"loop over {stmt.kind.value}s")
+        if any(stmt.counter.name in self.reads(s) for s in stmt.body):
+            kind = self.type(stmt.counter)
+            yield f"{pad}const {kind} {self.name(stmt.counter.name)} = ({kind}){number};"
+        yield from self.block(stmt.body, depth)
+
     def loop(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
+        if stmt.kind in (LoopKind.BLOCK, LoopKind.THREAD):
+            yield from self.member(stmt, depth, pad)
+            return
         kind, name = self.counter(stmt), self.name(stmt.counter.name)
         read = any(stmt.counter.name in self.reads(s) for s in stmt.body)
         if stmt.kind is LoopKind.UNROLLED and isinstance(stmt.start, Const) and isinstance(stmt.stop, Const):
@@ -183,9 +217,13 @@ class _Writer:
             raise unsupported(self.dialect, "vectors")
         place = f"{self.name(stmt.buffer.name)}[{self.number(stmt.index)}]"
         value = self.text(stmt.value)
+        guard = "" if stmt.mask is None else f"if ({self.bare(stmt.mask)}) "
+        if stmt.atomic is not None and self.dialect.atomic and stmt.buffer.space is not Space.LOCAL:
+            text = self.dialect.atomic.format(place=place, value=value, p=stmt.atomic.value, d=stmt.value.dtype.value)
+            yield f"{pad}{guard}{text};"
+            return
         if stmt.atomic is not None:
             value = self.spell(stmt.atomic, [place, value], stmt.value.dtype)
-        guard = "" if stmt.mask is None else f"if ({self.bare(stmt.mask)}) "
         yield f"{pad}{guard}{place} = {value};"
 
     # ---- expressions -------------------------------------------------------------------------
@@ -228,8 +266,10 @@ class _Writer:
                 return self.apply(expr)
             case Shuffle(values=values, picks=picks):
                 return self.text(values[picks[0]])
-            case Exchange():
-                raise unsupported(self.dialect, "exchange between threads")
+            case Exchange(value=value, distance=distance):
+                if not self.dialect.exchange:
+                    raise unsupported(self.dialect, "exchange between threads")
+                return self.dialect.exchange.format(self.bare(value), distance, t=self.dialect.types[value.dtype])
 
     def number(self, expr: Expr) -> str:
         """An expression; a small constant without its suffix, for where it meets nothing narrower."""

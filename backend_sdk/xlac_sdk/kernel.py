@@ -197,7 +197,7 @@ class LoopKind(Enum):
     SERIAL = "serial"
     PARALLEL = "parallel"  # independent; the backend may split the range over threads
     UNROLLED = "unrolled"  # constant trip count; the backend writes the body out
-    BLOCK = "block"  # one iteration per GPU block (axes 0, 1, 2 by nesting)
+    BLOCK = "block"  # one iteration per GPU block: see grid.py for the form of such a kernel
     THREAD = "thread"  # one iteration per GPU thread of a block
 
 
@@ -342,3 +342,19 @@ def children(stmt: Stmt) -> Sequence[tuple[Stmt, ...]]:
         case Instruction(meaning=meaning):
             return (meaning,)
     return ()
+
+
+def names(kernel: Kernel) -> set[str]:
+    """Every name that a kernel gives to something."""
+    found = {b.name for b in kernel.parameters} | {v.name for v in kernel.sizes}
+    stack = list(kernel.body)
+    while stack:
+        stmt = stack.pop()
+        match stmt:
+            case For(counter=var) | Let(var=var):
+                found.add(var.name)
+            case Allocate(buffer=buffer):
+                found.add(buffer.name)
+        for block in children(stmt):
+            stack += block
+    return found

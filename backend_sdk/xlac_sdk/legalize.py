@@ -42,7 +42,7 @@ from xlac_sdk.kernel import (
     Stmt,
     Store,
     Var,
-    children,
+    names,
 )  # fmt: skip
 from xlac_sdk.math import EXPANSIONS, halves, integers
 from xlac_sdk.math.writer import Writer
@@ -95,7 +95,7 @@ class _Legalizer:
             case For(start=start, stop=stop, body=body):
                 parts = self._exprs(start, stop)
                 before = self._writer.take()
-                if stmt.kind is LoopKind.PARALLEL and before:  # it stays the only statement of its kernel
+                if stmt.kind in (LoopKind.PARALLEL, LoopKind.BLOCK) and before:  # it stays the only statement of its kernel
                     parts, before = _inlined(parts, before), []
                 inner = self._block(body)
                 if parts[0] is not start or parts[1] is not stop or inner is not body:
@@ -301,19 +301,9 @@ def _inlined(exprs: tuple[Expr, ...], lets: list[Stmt]) -> tuple[Expr, ...]:
 
 def _unused_prefix(kernel: Kernel) -> str:
     """A letter or more such that, with a number after it, it names nothing in the kernel."""
-    names = {b.name for b in kernel.parameters} | {v.name for v in kernel.sizes}
-    stack = list(kernel.body)
-    while stack:
-        stmt = stack.pop()
-        match stmt:
-            case For(counter=var) | Let(var=var):
-                names.add(var.name)
-            case Allocate(buffer=buffer):
-                names.add(buffer.name)
-        for block in children(stmt):
-            stack += block
+    taken = names(kernel)
     prefix = "m"
-    while any(n.startswith(prefix) and n[len(prefix) :].isdigit() for n in names):
+    while any(n.startswith(prefix) and n[len(prefix) :].isdigit() for n in taken):
         prefix += "m"
     return prefix
 

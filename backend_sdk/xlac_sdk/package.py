@@ -21,6 +21,7 @@ FORMS = {
     "a": "a static library", "so": "a shared library", "exe": "a command-line program",
     "wasm": "a WebAssembly module", "hpp": "a C++ wrapper", "rs": "a Rust module", "cmake": "a CMake package",
     "main": "the C file of a program that reads and writes .npy files",
+    "cu": "CUDA C++", "ptx": "assembly for GPUs of one kind and later", "cubin": "code for one kind of GPU",
 }  # fmt: skip
 
 

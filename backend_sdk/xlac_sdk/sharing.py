@@ -101,7 +101,8 @@ def named(exprs: Sequence[Expr]) -> list[Expr]:
         inner = operands(expr)
         depth[id(expr)] = below = 1 + max((depth[id(o)] for o in inner), default=-1)
         heavy = bool(inner) and not (isinstance(expr, Splat | Ramp) and not operands(inner[0]))
-        if heavy and (uses[id(expr)] > 1 or below >= DEPTH):
+        met = isinstance(expr, Exchange)  # by every thread, also where a select would not look at the value
+        if heavy and (uses[id(expr)] > 1 or below >= DEPTH or met):
             result.append(expr)
             depth[id(expr)] = 0
     return result

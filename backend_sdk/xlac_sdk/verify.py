@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from xlac_sdk import grid
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import (
     Access,
@@ -46,7 +47,7 @@ _WHOLE = _BITS | {P.SHL, P.SHR, P.POPCNT, P.CLZ}  # not for floats
 _FLOATS = frozenset(
     Primitive(n)
     for n in (
-        "floor ceil trunc round sqrt exp log sin fma exp2 expm1 log2 log1p cos tanh sigmoid erf rsqrt atan2".split()
+        "floor ceil trunc round sqrt exp log sin fma exp2 expm1 log2 log1p cos tanh sigmoid erf rsqrt atan2 ldexp".split()
     )
 )
 _ANY = frozenset({P.SELECT, P.CAST, P.BITCAST})  # what half types may do besides being loaded and stored
@@ -94,6 +95,7 @@ class _Verifier:
             self.need(var.name not in self.used, f"'{var.name}' is declared twice")
             self.used[var.name] = names[var.name] = var
         self.block(kernel.body, names, set(), set(kernel.parameters), ())
+        grid.check(kernel)
 
     def identifier(self, name: str) -> None:
         plain = name.isascii() and name.isidentifier()
@@ -268,6 +270,10 @@ class _Verifier:
             whole = first.bits == expr.dtype.bits and DType.BOOL not in (first, expr.dtype)
             self.need(whole, f"a {first} has no bits of a {expr.dtype}")
             return
+        if primitive is P.LDEXP:
+            whole = operands[1].dtype.is_integer and operands[1].dtype.is_signed and operands[1].dtype.bits == first.bits
+            self.need(whole, f"the exponent of an ldexp of {first} is {operands[1].dtype}")
+            operands = operands[:1]
         for operand in operands:
             if operand.dtype is not first:
                 raise self.fail(f"'{primitive.value}' meets {', '.join(o.dtype.value for o in operands)}")
