@@ -137,6 +137,12 @@ T = TypeVar("T", bound=Op)
 
 
 @dataclass_transform(frozen_default=True)
+def family(cls: type[T]) -> type[T]:
+    """Makes the class the base of several operations, which have its attributes; it is none itself."""
+    return dataclass(frozen=True)(cls)
+
+
+@dataclass_transform(frozen_default=True)
 def declare(cls: type[T]) -> type[T]:
     """Makes the class a frozen dataclass and adds it to the table."""
     frozen = dataclass(frozen=True)(cls)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, Sample, ShapeError, declare
+from xlac.ir.op import Composite, Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype, check_rank
@@ -20,18 +20,19 @@ Ints = tuple[int, ...]
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 
+@family
 class Spatial(Composite):
     """A convolution over `rank` axes of x: (batch, channels, spatial…), or with `channels_last` channels at the end."""
 
     rank: ClassVar[int]
-    filters: int
-    kernel: Sizes
-    stride: Sizes
-    pad: Pads
-    groups: int
-    dilation: Sizes
-    bias: bool
-    channels_last: bool
+    filters: int = 0
+    kernel: Sizes = 1
+    stride: Sizes = 1
+    pad: Pads = 0
+    groups: int = 1
+    dilation: Sizes = 1
+    bias: bool = True
+    channels_last: bool = False
 
     @abstractmethod
     def weight_shape(self, channels: int) -> Ints:
@@ -119,12 +120,12 @@ class Forward(Spatial):
         ])  # fmt: skip
 
 
-def samples(cls: type[Spatial], given: Sequence[dict[str, object]]) -> list[Sample]:
+def samples(cls: type[Spatial], given: Sequence[dict[str, Any]]) -> list[Sample]:
     """A case for each set of attributes, for each element type, and for a batch of none."""
     found = []
 
-    def case(attributes: dict[str, object], dtype: DType = DType.F32, batch: int = 2) -> Sample:
-        known = {"filters": 6, "kernel": 3} | attributes
+    def case(attributes: dict[str, Any], dtype: DType = DType.F32, batch: int = 2) -> Sample:
+        known: dict[str, Any] = {"filters": 6, "kernel": 3} | attributes
         op = cls(**known)
         inner = (7, 8, 5)[: cls.rank] if cls.rank < 3 else (5, 4, 5)
         x = Type(dtype, (batch, *inner, 4) if op.channels_last else (batch, 4, *inner))
@@ -135,10 +136,11 @@ def samples(cls: type[Spatial], given: Sequence[dict[str, object]]) -> list[Samp
     return [*found, case({"pad": 1}, batch=0)]
 
 
+@family
 class Transposed(Spatial):
     """The gradient of a convolution with regard to its input: it stretches x by its stride."""
 
-    output_padding: Sizes
+    output_padding: Sizes = 0
 
     def weight_shape(self, channels: int) -> Ints:
         return (channels, self.filters // self.groups, *sizes("kernel", self.kernel, self.rank))
@@ -189,14 +191,6 @@ class Conv1d(Forward):
     """Convolution over one axis: x (batch, channels, width), weight (filters, channels / groups, kernel)."""
 
     mnemonic, rank = "conv1d", 1
-    filters: int = 0
-    kernel: Sizes = 1
-    stride: Sizes = 1
-    pad: Pads = 0
-    groups: int = 1
-    dilation: Sizes = 1
-    bias: bool = True
-    channels_last: bool = False
 
 
 @declare
@@ -204,14 +198,6 @@ class Conv2d(Forward):
     """Convolution over two axes: x (batch, channels, height, width), weight (filters, channels / groups, *kernel)."""
 
     mnemonic, rank = "conv2d", 2
-    filters: int = 0
-    kernel: Sizes = 1
-    stride: Sizes = 1
-    pad: Pads = 0
-    groups: int = 1
-    dilation: Sizes = 1
-    bias: bool = True
-    channels_last: bool = False
 
 
 @declare
@@ -219,14 +205,6 @@ class Conv3d(Forward):
     """Convolution over three axes: x (batch, channels, depth, height, width), weight (filters, channels / groups, *kernel)."""
 
     mnemonic, rank = "conv3d", 3
-    filters: int = 0
-    kernel: Sizes = 1
-    stride: Sizes = 1
-    pad: Pads = 0
-    groups: int = 1
-    dilation: Sizes = 1
-    bias: bool = True
-    channels_last: bool = False
 
 
 @declare
@@ -234,15 +212,6 @@ class ConvTranspose1d(Transposed):
     """Transposed convolution over one axis; weight (channels, filters / groups, kernel)."""
 
     mnemonic, rank = "conv_transpose1d", 1
-    filters: int = 0
-    kernel: Sizes = 1
-    stride: Sizes = 1
-    pad: Pads = 0
-    groups: int = 1
-    dilation: Sizes = 1
-    bias: bool = True
-    channels_last: bool = False
-    output_padding: Sizes = 0
 
 
 @declare
@@ -254,15 +223,6 @@ class ConvTranspose2d(Transposed):
     """
 
     mnemonic, rank = "conv_transpose2d", 2
-    filters: int = 0
-    kernel: Sizes = 1
-    stride: Sizes = 1
-    pad: Pads = 0
-    groups: int = 1
-    dilation: Sizes = 1
-    bias: bool = True
-    channels_last: bool = False
-    output_padding: Sizes = 0
 
 
 @declare
@@ -270,12 +230,3 @@ class ConvTranspose3d(Transposed):
     """Transposed convolution over three axes; weight (channels, filters / groups, *kernel). Sizes as for two axes."""
 
     mnemonic, rank = "conv_transpose3d", 3
-    filters: int = 0
-    kernel: Sizes = 1
-    stride: Sizes = 1
-    pad: Pads = 0
-    groups: int = 1
-    dilation: Sizes = 1
-    bias: bool = True
-    channels_last: bool = False
-    output_padding: Sizes = 0

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ir.op import Composite, Sample, ShapeError, declare
+from xlac.ir.op import Composite, Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build, statistics
 from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_rank
@@ -91,8 +91,15 @@ class Pool(Composite):
         return [*found, Sample((Type(DType.F32, (0, 3, *inner)),), given[0])]
 
 
+@family
 class MaxPool(Pool):
-    dilation: Sizes
+    """The largest element under a window."""
+
+    kernel: Sizes = 2
+    stride: Sizes | None = None
+    pad: Pads = 0
+    dilation: Sizes = 1
+    ceil_mode: bool = False
 
     @property
     def spread(self) -> Ints:
@@ -109,9 +116,16 @@ class MaxPool(Pool):
         return [*super().samples(), *more, Sample((Type(DType.F32, (2, 3, *inner)),), {"kernel": 2}, ("special",))]
 
 
+@family
 class AvgPool(Pool):
+    """The mean of the elements under a window."""
+
     accepts = FLOATS
-    count_include_pad: bool
+    kernel: Sizes = 2
+    stride: Sizes | None = None
+    pad: Pads = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -139,11 +153,6 @@ class MaxPool1d(MaxPool):
     """The largest element under a window that moves over one axis; padding is never the largest."""
 
     mnemonic, rank = "max_pool1d", 1
-    kernel: Sizes = 2
-    stride: Sizes | None = None
-    pad: Pads = 0
-    dilation: Sizes = 1
-    ceil_mode: bool = False
 
 
 @declare
@@ -151,11 +160,6 @@ class MaxPool2d(MaxPool):
     """The largest element under a window that moves over two axes; padding is never the largest."""
 
     mnemonic, rank = "max_pool2d", 2
-    kernel: Sizes = 2
-    stride: Sizes | None = None
-    pad: Pads = 0
-    dilation: Sizes = 1
-    ceil_mode: bool = False
 
 
 @declare
@@ -163,11 +167,6 @@ class MaxPool3d(MaxPool):
     """The largest element under a window that moves over three axes; padding is never the largest."""
 
     mnemonic, rank = "max_pool3d", 3
-    kernel: Sizes = 2
-    stride: Sizes | None = None
-    pad: Pads = 0
-    dilation: Sizes = 1
-    ceil_mode: bool = False
 
 
 @declare
@@ -175,11 +174,6 @@ class AvgPool1d(AvgPool):
     """The mean of the elements under a window that moves over one axis; padding counts as zeros if `count_include_pad`."""
 
     mnemonic, rank = "avg_pool1d", 1
-    kernel: Sizes = 2
-    stride: Sizes | None = None
-    pad: Pads = 0
-    ceil_mode: bool = False
-    count_include_pad: bool = True
 
 
 @declare
@@ -187,11 +181,6 @@ class AvgPool2d(AvgPool):
     """The mean of the elements under a window that moves over two axes; padding counts as zeros if `count_include_pad`."""
 
     mnemonic, rank = "avg_pool2d", 2
-    kernel: Sizes = 2
-    stride: Sizes | None = None
-    pad: Pads = 0
-    ceil_mode: bool = False
-    count_include_pad: bool = True
 
 
 @declare
@@ -199,11 +188,6 @@ class AvgPool3d(AvgPool):
     """The mean of the elements under a window that moves over three axes; padding counts as zeros if `count_include_pad`."""
 
     mnemonic, rank = "avg_pool3d", 3
-    kernel: Sizes = 2
-    stride: Sizes | None = None
-    pad: Pads = 0
-    ceil_mode: bool = False
-    count_include_pad: bool = True
 
 
 class Global(Composite):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, normal_axis
+from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, family, normal_axis
 from xlac.ir.types import Type, Types
 from xlac.ops import build, numeric
 from xlac.ops.checks import NUMBERS, check_dtype, fits
@@ -85,12 +85,13 @@ class Argsort(Composite):
         return found + [Sample((Type(d, (3, 9)),), {}, ("small",)) for d in DType]
 
 
+@family
 class Running(Composite):
     """A running combination along `axis`."""
 
-    axis: int
-    reverse: bool
-    exclusive: bool
+    axis: int = -1
+    reverse: bool = False
+    exclusive: bool = False
 
     def infer(self, *types: Type) -> Type:
         (x,) = types
@@ -116,9 +117,6 @@ class Cumsum(Running):
     """Running sums along `axis`; `exclusive` leaves each element itself out, `reverse` runs from the end."""
 
     mnemonic = "cumsum"
-    axis: int = -1
-    reverse: bool = False
-    exclusive: bool = False
 
 
 @declare
@@ -126,9 +124,6 @@ class Cumprod(Running):
     """Running products along `axis`; `exclusive` leaves each element itself out, `reverse` runs from the end."""
 
     mnemonic = "cumprod"
-    axis: int = -1
-    reverse: bool = False
-    exclusive: bool = False
 
 
 @declare
@@ -136,9 +131,6 @@ class Cummax(Running):
     """Running maxima along `axis`; NaN stays once met."""
 
     mnemonic = "cummax"
-    axis: int = -1
-    reverse: bool = False
-    exclusive: bool = False
 
 
 @declare
@@ -146,6 +138,3 @@ class Cummin(Running):
     """Running minima along `axis`; NaN stays once met."""
 
     mnemonic = "cummin"
-    axis: int = -1
-    reverse: bool = False
-    exclusive: bool = False

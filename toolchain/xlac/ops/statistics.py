@@ -11,7 +11,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, normal_axis
+from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, family, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build, native, numeric
 from xlac.ops.checks import ANY, FLOATS, NUMBERS, check_dtype
@@ -26,14 +26,15 @@ def reduced(x: Type, axis: Axis, keepdims: bool) -> tuple[Dim, ...]:
     return tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
 
 
+@family
 class Over(Composite):
     """A reduction along `axis` (one, several, or all when absent); `keepdims` leaves axes of extent 1."""
 
     accepts: ClassVar[frozenset[DType]] = NUMBERS
     combine: ClassVar[str]
     result: ClassVar[DType | None] = None
-    axis: Axis
-    keepdims: bool
+    axis: Axis = None
+    keepdims: bool = False
 
     def infer(self, *types: Type) -> Type:
         (x,) = types
@@ -74,8 +75,6 @@ class Sum(Over):
     """The sum along `axis`; integers wrap."""
 
     mnemonic, combine = "sum", "add"
-    axis: Axis = None
-    keepdims: bool = False
 
 
 @declare
@@ -83,8 +82,6 @@ class Prod(Over):
     """The product along `axis`; integers wrap."""
 
     mnemonic, combine = "prod", "mul"
-    axis: Axis = None
-    keepdims: bool = False
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -96,8 +93,6 @@ class ReduceMax(Over):
     """The largest element along `axis`; NaN when there is one, and the least value of the type when there is none."""
 
     mnemonic, combine = "reduce_max", "max"
-    axis: Axis = None
-    keepdims: bool = False
 
 
 @declare
@@ -105,8 +100,6 @@ class ReduceMin(Over):
     """The smallest element along `axis`; NaN when there is one, and the greatest value of the type when there is none."""
 
     mnemonic, combine = "reduce_min", "min"
-    axis: Axis = None
-    keepdims: bool = False
 
 
 class Truth(Over):
@@ -124,8 +117,6 @@ class Any_(Truth):
     """Whether any element along `axis` is true, or not 0."""
 
     mnemonic, combine = "any", "or"
-    axis: Axis = None
-    keepdims: bool = False
 
 
 @declare
@@ -133,8 +124,6 @@ class All(Truth):
     """Whether all elements along `axis` are true, or not 0."""
 
     mnemonic, combine = "all", "and"
-    axis: Axis = None
-    keepdims: bool = False
 
 
 class Float(Over):
@@ -196,8 +185,6 @@ class Mean(Float):
     """The mean along `axis`; NaN of nothing."""
 
     mnemonic = "mean"
-    axis: Axis = None
-    keepdims: bool = False
 
     def wide(self, x: Node) -> Node:
         return mean(x, self.axis, self.keepdims)
@@ -211,8 +198,6 @@ class Var(Float):
     """The variance along `axis`: squared distances from the mean over their number less `correction`."""
 
     mnemonic = "var"
-    axis: Axis = None
-    keepdims: bool = False
     correction: int = 0
 
     def wide(self, x: Node) -> Node:
@@ -235,8 +220,6 @@ class Std(Float):
     """The standard deviation along `axis`: the square root of `var`."""
 
     mnemonic = "std"
-    axis: Axis = None
-    keepdims: bool = False
     correction: int = 0
 
     def wide(self, x: Node) -> Node:
@@ -251,8 +234,6 @@ class Norm(Float):
     """The length along `axis`: `ord` 1 sums magnitudes, 2 is Euclid's, inf the largest magnitude."""
 
     mnemonic = "norm"
-    axis: Axis = None
-    keepdims: bool = False
     ord: float = 2.0
 
     def infer(self, *types: Type) -> Type:
@@ -285,8 +266,6 @@ class Logsumexp(Float):
     """The logarithm of the sum of exponentials along `axis`, without overflow."""
 
     mnemonic = "logsumexp"
-    axis: Axis = None
-    keepdims: bool = False
 
     def wide(self, x: Node) -> Node:
         axes = build.axes_of(self.axis, x.type.rank)
@@ -307,13 +286,14 @@ def finite(x: Node) -> Node:
     return build.select(build.compare(Node.of(native.Abs(), x), "lt", math.inf), x, 0.0)
 
 
+@family
 class Extreme(Composite):
     """The position along `axis` of an extreme; the first of equals, and a NaN counts as the extreme."""
 
     largest: ClassVar[bool]
-    axis: int | None
-    keepdims: bool
-    dtype: DType
+    axis: int | None = None
+    keepdims: bool = False
+    dtype: DType = DType.I64
 
     def infer(self, *types: Type) -> Type:
         (x,) = types
@@ -362,9 +342,6 @@ class Argmax(Extreme):
     """The position of the largest element along `axis` (of all, row-major, when absent); the first of equals."""
 
     mnemonic, largest = "argmax", True
-    axis: int | None = None
-    keepdims: bool = False
-    dtype: DType = DType.I64
 
 
 @declare
@@ -372,6 +349,3 @@ class Argmin(Extreme):
     """The position of the smallest element along `axis` (of all, row-major, when absent); the first of equals."""
 
     mnemonic, largest = "argmin", False
-    axis: int | None = None
-    keepdims: bool = False
-    dtype: DType = DType.I64
