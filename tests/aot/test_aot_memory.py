@@ -180,6 +180,11 @@ def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path, capsys: pytest
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "mine", "thesis.txt"]
 
 
+def test_an_empty_folder_is_built_into(tmp_path: Path) -> None:
+    assert status(["build", DIGITS, "-o", str(tmp_path)]) == 0
+    assert (tmp_path / "manifest.json").exists()
+
+
 def test_a_folder_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse(*args: Any, **named: Any) -> str:
         raise PermissionError(13, os.strerror(13), str(tmp_path))

@@ -118,6 +118,7 @@ class Manifest(_Part):
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     sizes: tuple[Size, ...] = ()
+    variants: tuple[dict[str, Count], ...] = ()  # sizes that have code of their own, in the order in which they are tried
     memory: Memory
     kernels: Count
     flops: Annotated[int, Field(ge=0)]  # steps of loops multiply
@@ -153,7 +154,7 @@ def written(folder: Path) -> set[str]:
     try:
         files = json.loads((folder / NAME).read_text(encoding="utf-8"))["files"]
         return {NAME, *(PurePosixPath(name).parts[0] for name in files)}
-    except (ValueError, RecursionError, LookupError, TypeError):
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return set()
 
 
