@@ -62,27 +62,27 @@ docs: $(VENV)/.tested ## regenerate what is generated
 bless: $(VENV)/.tested ## accept the present output as the goldens
 	$(BIN)/python -m pytest -n 2 tests --bless
 
-PEERS := ort openvino jax torch
-CONTENDERS := xlac,onnxruntime,openvino,jax,torch_inductor
-BENCH := --contenders $(CONTENDERS) --threads 1,2
+PEERS := ort openvino jax torch iree tvm tinygrad
+BENCH := --threads 1,2 --rounds 5 --max-rounds 7 --seconds 0.15 --minutes 19
 WORK := $(CURDIR)/bench/.work
 PEER_VENVS := $(CURDIR)/bench/.venvs
+RECORD := bench/results/peers_$(shell date +%F)
+SUITE := cd bench/peers && SUITE_VENVS=$(PEER_VENVS) SUITE_TMP=$(WORK) SUITE_KEPT=$(WORK)/kept $(PEER_VENVS)/suite/bin/python
+MODELS = $(shell cd $(WORK)/models && ls | grep -v train | paste -sd,)
 
-bench-setup: $(VENV)/.installed ## the peers' environments, one at a time, and the workloads' arrays; see bench/README.md
+bench-setup: $(VENV)/.installed ## the peers' environments, the workloads' arrays, and programs of the compilers that take long; an hour
 	PYTHON=$(PYTHON) bench/peers/setup.sh $(PEER_VENVS) suite $(PEERS)
 	test -e $(WORK)/.made || $(PEER_VENVS)/suite/bin/python bench/peers/materialize.py $(WORK)/models
 	touch $(WORK)/.made
+	$(SUITE) prepare_cold.py --models $(WORK)/models --out $(WORK)/cold.json --logs $(WORK)/logs --workloads $(MODELS)
 
-bench: bench-setup ## xlac beside its peers on the suite, then the tables
-	cd bench/peers && SUITE_VENVS=$(PEER_VENVS) SUITE_TMP=$(WORK) $(PEER_VENVS)/suite/bin/python run.py \
-	  --models $(WORK)/models --out $(WORK)/peers.json --logs $(WORK)/logs $(BENCH)
-	$(BIN)/python bench/report.py $(WORK)/peers.json
-
-GPU_PYTHON ?= $(BIN)/python# one that has PyTorch and JAX for the GPU beside what xlac needs
-
-bench-gpu: ## xlac beside PyTorch and JAX on a GPU, then the table; see bench/gpu/README.md
-	mkdir -p $(WORK)/gpu
-	$(GPU_PYTHON) bench/gpu/run.py --out $(WORK)/gpu/results.json --logs $(WORK)/gpu/logs
+bench: $(VENV)/.installed ## xlac beside its peers on the whole suite, 1 and 2 threads, recorded in bench/results; after bench-setup, 25 minutes
+	rm -f $(WORK)/peers.json
+	$(PEER_VENVS)/suite/bin/python bench/peers/machine/measure_ceilings.py $(WORK)/ceilings.json 1
+	$(BIN)/python bench/own.py $(WORK)/models $(WORK)/own.json
+	$(SUITE) run.py --models $(WORK)/models --out $(WORK)/peers.json --logs $(WORK)/logs --workloads $(MODELS) $(BENCH)
+	$(BIN)/python bench/record.py $(WORK) $(RECORD).json
+	$(BIN)/python bench/report.py $(RECORD).json > $(RECORD).md
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

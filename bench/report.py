@@ -1,19 +1,20 @@
-"""Compares xlac with the best peer of the same run: `python bench/report.py RESULTS.json > table.md`.
+"""Compares xlac with its peers in a recorded run: `python bench/report.py RESULTS.json > table.md`.
 
-One table for each thread count. A ratio is xlac's figure over the peer's, so below 1 is ahead. What failed, gave a
-wrong result or was not run is listed, never left out in silence.
+One table for each thread count, then percent of the machine's ceilings, compile times, memory, accuracy and the bars
+of the issue. A ratio is xlac's figure over the peer's, so below 1 is ahead. What failed, gave a wrong result or was not
+run is listed, never left out in silence.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-OURS = "xlac"
+import bars
+from figures import NOT_PEERS, OURS, Recorded, figures, mean, peers
+
 FIGURES = {
     "seconds": "time",
     "compile_cpu_seconds": "CPU seconds to load, compile and call once",
@@ -24,28 +25,37 @@ FIGURES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
-    workloads = json.loads(parser.parse_args().results.read_text())["workloads"]
-    for threads in sorted({t for entry in workloads.values() for t in entry["results"]}, key=int):
-        runs = {name: entry["results"][threads] for name, entry in workloads.items() if entry["results"].get(threads)}
+    run = Recorded(parser.parse_args().results)
+    print("### The bars of the issue", "", *bars.table(run), "", sep="\n")
+    for threads in run.threads:
+        runs = run.runs(threads)
         print(f"### {threads} thread(s)", "", *table(runs), "", *means(runs), "", *missing(runs), "", sep="\n")
+    if run.ceilings is not None:
+        print("### Percent of what the machine's ceilings allow", "", *shares(run), "", sep="\n")
+    if run.own.get("starts"):
+        print("### Processes of xlac, one thread", "", *starts(run), "", sep="\n")
+    for key, what, form in (("compile_cpu_seconds", "CPU seconds to load, compile and call once", "{:.2f}"),
+                            ("peak_rss_mb", "Peak memory of the process, MB", "{:.0f}"),
+                            ("rel_error", "Error relative to the largest magnitude, against float64", "{:.1e}")):  # fmt: skip
+        print(f"### {what}, {run.threads[0]} thread(s)", "", *column(run.runs(run.threads[0]), key, form), "", sep="\n")
 
 
 def table(runs: Mapping[str, Any]) -> list[str]:
     """Markdown: the time of every contender on each workload, and ours over the best peer's."""
-    peers = _peers(runs)
-    head = ["workload", "unit", OURS, *peers, "best peer", "ratio", "by quietest burst"]
+    names = peers(runs)
+    head = ["workload", "unit", OURS, *names, "best peer", "ratio", "by quietest burst"]
     lines = [_row(head), "|" + "---|" * len(head)]
     ratios: list[float] = []
     quietest: list[float] = []
     for workload, run in runs.items():
-        times, bursts = _figures(run, "seconds"), _figures(run, "best_burst_seconds")
-        best = min((p for p in peers if p in times), key=times.__getitem__, default=None)
+        times, bursts = figures(run, "seconds"), figures(run, "best_burst_seconds")
+        best = min((p for p in names if p in times and p not in NOT_PEERS), key=times.__getitem__, default=None)
         if OURS not in times or best is None:
             continue
         ratios.append(times[OURS] / times[best])
-        quietest.append(bursts[OURS] / min(bursts[p] for p in peers if p in bursts))
+        quietest.append(bursts[OURS] / min(bursts[p] for p in names if p in bursts and p not in NOT_PEERS))
         scale, unit = (1e3, "ms") if times[best] > 1e-3 else (1e6, "µs")
-        cells = [f"{times[n] * scale:.3g}" if n in times else "–" for n in (OURS, *peers)]
+        cells = [f"{times[n] * scale:.3g}" if n in times else "–" for n in (OURS, *names)]
         lines.append(_row([workload, unit, *cells, best, f"{ratios[-1]:.2f}", f"{quietest[-1]:.2f}"]))
     lines.append(_row(["geometric mean", *[""] * (len(head) - 3), f"{mean(ratios):.2f}", f"{mean(quietest):.2f}"]))
     behind = sum(r > 1.0 for r in ratios)
@@ -54,12 +64,12 @@ def table(runs: Mapping[str, Any]) -> list[str]:
 
 def means(runs: Mapping[str, Any]) -> list[str]:
     """Markdown: geometric means of our figures over each peer's, and over how many workloads."""
-    peers = _peers(runs)
-    lines = [_row(["geometric mean over", *peers]), "|" + "---|" * (len(peers) + 1)]
+    names = peers(runs)
+    lines = [_row(["geometric mean over", *names]), "|" + "---|" * (len(names) + 1)]
     for key, what in FIGURES.items():
         cells = []
-        for peer in peers:
-            found = [_figures(run, key) for run in runs.values()]
+        for peer in names:
+            found = [figures(run, key) for run in runs.values()]
             ratios = [f[OURS] / f[peer] for f in found if OURS in f and peer in f]
             cells.append(f"{mean(ratios):.2f} ({len(ratios)})")
         lines.append(_row([what, *cells]))
@@ -71,25 +81,49 @@ def missing(runs: Mapping[str, Any]) -> list[str]:
     lines = [
         f"- {workload}, {name}: {found['failure']}" for workload, run in runs.items() for name, found in run.items() if "failure" in found
     ]
-    for name in (OURS, *_peers(runs)):
+    for name in (OURS, *peers(runs)):
         absent = [workload for workload, run in runs.items() if name not in run]
         if absent:
             lines.append(f"- {name} was not run on {len(absent)} of {len(runs)}: {', '.join(absent)}")
     return ["Failures and gaps:", "", *(lines or ["- none"])]
 
 
-def mean(ratios: Iterable[float]) -> float:
-    """The geometric mean; not a number over nothing."""
-    logs = [math.log(r) for r in ratios]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+def shares(run: Recorded) -> list[str]:
+    """Markdown: the bound of each workload, and how much of it xlac and the best peer reach."""
+    head = ["workload", *(f"{what}, {n} thread(s)" for n in run.threads for what in ("bound, µs", OURS, "best peer"))]
+    lines = [_row(head), "|" + "---|" * len(head)]
+    for workload, entry in run.workloads.items():
+        cells = [workload]
+        for threads in run.threads:
+            assert run.ceilings is not None
+            bound = run.ceilings.bound(entry["meta"], threads)
+            best = min((v for n, v in run.figure(workload, threads).items() if n not in NOT_PEERS), default=None)
+            ours = run.of_bound(workload, threads)
+            cells += [f"{bound['seconds'] * 1e6:.3g} ({bound['limit']})", "–" if ours is None else f"{ours:.0%}",
+                      "–" if best is None else f"{bound['seconds'] / best:.0%}"]  # fmt: skip
+        lines.append(_row(cells))
+    return lines
 
 
-def _peers(runs: Mapping[str, Any]) -> list[str]:
-    return sorted({name for run in runs.values() for name in run} - {OURS})
+def starts(run: Recorded) -> list[str]:
+    """Markdown: whole processes, cold and warm."""
+    lines = [_row(["workload", "cold, CPU s", "warm, CPU s", "warm, s", "cold, MB", "warm, MB", "arena over live set"]), "|" + "---|" * 7]
+    for workload, one in run.own["starts"].items():
+        cold, warm = one["cold"], one["warm"]
+        arena = f"{cold['arena_bytes'] / cold['live_bytes']:.3f}" if cold.get("live_bytes") else "–"
+        lines.append(_row([workload, f"{cold['cpu']:.2f}", f"{warm['cpu']:.3f}", f"{warm['wall']:.3f}",
+                           f"{cold['peak_rss_mb']:.0f}", f"{warm['peak_rss_mb']:.0f}", arena]))  # fmt: skip
+    return lines
 
 
-def _figures(run: Mapping[str, Any], key: str) -> dict[str, float]:
-    return {name: found[key] for name, found in run.items() if key in found and "failure" not in found}
+def column(runs: Mapping[str, Any], key: str, form: str) -> list[str]:
+    """Markdown: one figure of every contender on each workload."""
+    names = [OURS, *peers(runs)]
+    lines = [_row(["workload", *names]), "|" + "---|" * (len(names) + 1)]
+    for workload, run in runs.items():
+        found = figures(run, key)
+        lines.append(_row([workload, *(form.format(found[n]) if n in found else "–" for n in names)]))
+    return lines
 
 
 def _row(cells: Iterable[str]) -> str:

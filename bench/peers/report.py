@@ -70,7 +70,7 @@ def noise(data: dict) -> str:
 
 
 def main(results: Path, ceilings_path: Path) -> None:
-    data, ceilings = json.loads(results.read_text()), Ceilings(ceilings_path)
+    data, ceilings = json.loads(results.read_text()), Ceilings(json.loads(ceilings_path.read_text())["rows"])
     present = {n for e in data["workloads"].values() for t in e["results"].values() for n in t}
     order = ["xlac", "jax", "jax_const", "onnxruntime", "openvino", "torch_eager", "torch_inductor", "torch_aoti", "iree", "tvm", "tinygrad"]
     names = [n for n in order if n in present] + sorted(present - set(order))

@@ -31,7 +31,7 @@ class Contender:
 
 
 # AOTInductor compiles slowly; measured where per-call overhead or the whole model matters.
-_AOTI = frozenset({"mlp_small", "tagger", "lstm_stack_unrolled", "lstm_stack_scan", "mul_add_reduce_64k", "layernorm_gelu",
+_AOTI = frozenset({"mlp_small", "tiny_ops_150", "tagger", "lstm_stack_unrolled", "lstm_stack_scan", "mul_add_reduce_64k", "layernorm_gelu",
                    "gpt2_block_decode", "bert_layer", "resnet50"})
 
 CONTENDERS = {c.name: c for c in [

@@ -1,0 +1,97 @@
+"""What no peer is asked: fresh processes of xlac, cold and warm, memory against its bound, and a call from C.
+
+    python bench/own.py MODELS_DIR OUT.json
+
+A cold process finds an empty cache, a warm one what the cold one left. Each imports xlac, compiles the ONNX file for
+one thread and calls it once; what counts is the whole process, interpreter and imports included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+WARM = 5  # warm processes, of which the quickest counts
+CALLS = 200_000  # a burst of calls from C
+CHILD = """
+import json, sys
+import numpy as np, xlac
+run = xlac.compile(sys.argv[1] + "/model.onnx", threads=1)
+with np.load(sys.argv[1] + "/inputs.npz") as arrays:
+    run(*[arrays[name] for name in run.inputs])
+program = run.program
+print(json.dumps({"arena_bytes": program.arena_bytes, "live_bytes": program.facts.get("live_bytes")}))
+"""
+TIMER = """
+#include <stdio.h>
+#include <time.h>
+#include "mlp_small.h"
+static _Alignas(MLP_SMALL_ALIGN) unsigned char memory[MLP_SMALL_MEMORY_BYTES];
+static float x[MLP_SMALL_X_COUNT], y[MLP_SMALL_Y_COUNT];
+static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
+int main(void) {
+    mlp_small_context context;
+    if (mlp_small_init(&context, memory, sizeof memory)) return 1;
+    double best = 1;
+    for (int burst = 0; burst < 9; burst++) {
+        double start = now();
+        for (int i = 0; i < CALLS; i++) if (mlp_small_run(&context, x, y)) return 2;
+        double took = (now() - start) / CALLS;
+        if (took < best) best = took;
+    }
+    printf("%.9e\\n", best);
+    return 0;
+}
+"""
+
+
+def process(model: Path, cache: Path) -> dict[str, Any]:
+    """One fresh process: its CPU and wall seconds, peak memory, and what it says of its program."""
+    begin = time.monotonic()
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(model)], stdout=subprocess.PIPE, env=os.environ | {"XLAC_CACHE": str(cache)})
+    assert child.stdout is not None
+    said = json.loads(child.stdout.read())
+    _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"{model.name}: a process ended with {status}")
+    return {"cpu": usage.ru_utime + usage.ru_stime, "wall": time.monotonic() - begin, "peak_rss_mb": usage.ru_maxrss / 1024, **said}
+
+
+def starts(model: Path) -> dict[str, Any]:
+    """A cold process and the best warm one."""
+    with tempfile.TemporaryDirectory() as cache:
+        cold = process(model, Path(cache))
+        warm = [process(model, Path(cache)) for _ in range(WARM)]
+    return {"cold": cold, "warm": min(warm, key=lambda run: float(run["cpu"]))}
+
+
+def called_from_c(model: Path) -> float:
+    """Seconds of a call of mlp_small as a shared library, from C."""
+    with tempfile.TemporaryDirectory() as made:
+        xlac = Path(sys.executable).with_name("xlac")
+        subprocess.run([xlac, "build", model / "model.onnx", "--emit", "h,so", "-o", f"{made}/built"], check=True, stdout=subprocess.DEVNULL)
+        source = Path(made, "timer.c")
+        source.write_text(TIMER, encoding="utf-8")
+        command: list[str | Path] = ["cc", "-O2", f"-DCALLS={CALLS}", source, "-o", f"{made}/timer", f"-I{made}/built", f"-L{made}/built", "-lmlp_small", f"-Wl,-rpath,{made}/built"]
+        subprocess.run(command, check=True)
+        return float(subprocess.run([f"{made}/timer"], check=True, capture_output=True, text=True).stdout)
+
+
+def main() -> None:
+    models, out = map(Path, sys.argv[1:3])
+    found: dict[str, Any] = {"starts": {}}
+    for model in sorted(folder for folder in models.iterdir() if (folder / "model.onnx").exists()):
+        found["starts"][model.name] = starts(model)
+        print(f"{model.name}: warm {found['starts'][model.name]['warm']['cpu']:.3f} s", flush=True)
+    found["seconds_from_c"] = called_from_c(models / "mlp_small")
+    out.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
