@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu
+DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu -e backends/cuda
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
 .PHONY: demo test test-onnx test-cross test-jax lint types specs conformance fuzz docs bless bench-setup bench bench-gpu clean test-torch

@@ -77,7 +77,7 @@ class Dialect:
     block: str = ""  # the number of a block
     thread: str = ""  # the number of a thread in its block
     barrier: str = ""
-    exchange: str = ""  # {0}: a value, {1}: how far the other thread is, {t}: the value's type
+    exchange: str = ""  # {0}: a value, {1}: how far the other thread is, {d}: the value's type
     shared: str = ""  # declares {name}, {size} elements of {type}, aligned to {align} bytes
     pool: str = ""  # declares {name}, memory of the block whose size the launch says, aligned to {align} bytes
     most_shared: int = 0  # bytes that `shared` may declare; a kernel with more has all of it in a pool

@@ -269,7 +269,7 @@ class _Writer:
             case Exchange(value=value, distance=distance):
                 if not self.dialect.exchange:
                     raise unsupported(self.dialect, "exchange between threads")
-                return self.dialect.exchange.format(self.bare(value), distance, t=self.dialect.types[value.dtype])
+                return self.dialect.exchange.format(self.bare(value), distance, d=value.dtype.value)
 
     def number(self, expr: Expr) -> str:
         """An expression; a small constant without its suffix, for where it meets nothing narrower."""

@@ -16,6 +16,7 @@ DISTRIBUTIONS = {
     "backends/reference": ("xlac_reference", "backends/reference/xlac_reference"),
     "backends/c": ("xlac_c", "backends/c/xlac_c"),
     "backends/cpu": ("xlac_cpu", "backends/cpu/xlac_cpu"),
+    "backends/cuda": ("xlac_cuda", "backends/cuda/xlac_cuda"),
 }
 
 

@@ -352,6 +352,18 @@ XL5112 Processors between which nothing can choose
 An artefact for several processors asks the one it runs on. It can tell the levels of x86-64 apart: --cpu
 x86-64-v2,x86-64-v3,x86-64-v4.
 
+XL5201 An option that the cuda backend does not take
+--arch names the architecture to compile for (sm_80, sm_90a, …), one at a time; --cpu and --triple are for processors.
+
+XL5202 An unknown GPU architecture
+--arch takes CUDA's names, from Ampere on: sm_80, sm_86, sm_89, sm_90a, sm_100a, …
+
+XL5203 No GPU to compile for
+Without --arch the cuda backend compiles for the GPU of this machine. Writing text and code needs none: give --arch.
+
+XL5204 An architecture that the installed CUDA compiler does not know
+A newer toolkit, or a newer package nvidia-cuda-nvrtc, has it.
+
 XL6001 The wrong inputs
 An input or output is missing, unknown or given twice. `xlac check` lists them.
 
@@ -469,6 +481,9 @@ XL9003 Formatting would change a file
 
 XL9101 LLVM refuses what xlac wrote
 Please report it.
+
+XL9201 CUDA's compiler refuses what xlac wrote
+The message names the kernel and the lines of the spec that it computes. Please report it.
 
 XL9102 No room for the weights
 LLVM made an object without the place that was left for the weights. Please report it.

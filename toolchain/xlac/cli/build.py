@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xlac_sdk.target import Target
 
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.capi
-TOLD = ("cpu", "triple", "dims", "params")  # of the options, what the manifest keeps: no paths
+TOLD = ("cpu", "triple", "arch", "dims", "params")  # of the options, what the manifest keeps: no paths
 
 
 @click.command(name="build")
@@ -27,7 +27,7 @@ TOLD = ("cpu", "triple", "dims", "params")  # of the options, what the manifest 
 @target_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=None, help="Folder; default out/NAME.")
 @click.option("--emit", "emitted", default=None, metavar="FORMS",
-              help="What to write: some of c, h, o, a, so, exe, s, ll, as the target has them.")
+              help="What to write: some of c, h, o, a, so, exe, s, ll, cu, ptx, cubin, as the target has them.")
 @click.option("--weights", "where", type=click.Choice(WEIGHTS), default=None,
               help="Weights inside the code (embed, the default; incbin), in a file that is read, or one that is mapped.")
 @click.option("--static", is_flag=True, help="Link the program without shared libraries.")

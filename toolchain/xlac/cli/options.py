@@ -27,13 +27,14 @@ class Chosen:
     dims: dict[str, int | str] = field(default_factory=dict)
     params: dict[str, object] = field(default_factory=dict)
     allow_outside: bool = False
+    arch: str = ""
 
 
 def request(choice: Chosen) -> Request:
     """What the choice asks of a backend."""
     from xlac_sdk.target import Request
 
-    return Request(cpu=choice.cpu, triple=choice.triple, threads=choice.threads)
+    return Request(cpu=choice.cpu, triple=choice.triple, arch=choice.arch, threads=choice.threads)
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
@@ -93,7 +94,7 @@ def spec_options(function: Command) -> Command:
 
 
 def target_options(function: Command) -> Command:
-    """--target, --threads, --cpu and --triple."""
+    """--target, --threads, --cpu, --triple and --arch."""
     decorators = [
         click.option("--target", "-t", default="cpu", show_default=True, help="The backend to compile for."),
         click.option(
@@ -101,6 +102,7 @@ def target_options(function: Command) -> Command:
         ),
         click.option("--cpu", default="", help="The processor to compile for; default this one."),
         click.option("--triple", default="", help="The LLVM target triple to compile for."),
+        click.option("--arch", default="", help="The GPU architecture to compile for (sm_90a); default this machine's."),
     ]
     for decorator in reversed(decorators):
         function = decorator(function)
@@ -109,14 +111,14 @@ def target_options(function: Command) -> Command:
 
 def chosen(
     spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outside: bool, target: str = "cpu",
-    threads: int | None = None, cpu: str = "", triple: str = "",
+    threads: int | None = None, cpu: str = "", triple: str = "", arch: str = "",
 ) -> Chosen:  # fmt: skip
     """The values of both groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim").items()}
     params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
     from xlac.settings import settings
 
-    return Chosen(spec, target, threads or settings().threads, cpu, triple, dims, params, allow_outside)
+    return Chosen(spec, target, threads or settings().threads, cpu, triple, dims, params, allow_outside, arch)
 
 
 def is_artefact(spec: Path) -> bool:
@@ -126,7 +128,7 @@ def is_artefact(spec: Path) -> bool:
 
 def artefact(spec: Path, **options: Any) -> Path:
     """The folder of an artefact. A usage error for an option that only compiling has."""
-    for name in ("dim", "sets", "threads", "cpu", "triple"):
+    for name in ("dim", "sets", "threads", "cpu", "triple", "arch"):
         if options.get(name):
             option = "--set" if name == "sets" else f"--{name}"
             raise click.UsageError(f"{option} is for specs; an artefact is as it was built")

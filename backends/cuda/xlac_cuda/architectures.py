@@ -1,0 +1,81 @@
+"""NVIDIA's architectures that code is written for, and what schedules may know of each."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from xlac_cuda.lowering import LACKS, NATIVE
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.target import Request, Target
+
+WARP, BLOCK_THREADS, ACCESS_BYTES = 32, 1024, 16
+SPELLED = re.compile(r"sm_(\d+)([af]?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What GPUs of one compute capability have: `shared` bytes that a block may ask for, and of the largest such chip
+    its multiprocessors and the bytes of its second cache."""
+
+    shared: int
+    processors: int
+    l2: int
+
+
+KIB, MIB = 1 << 10, 1 << 20
+KNOWN = {
+    80: Architecture(163 * KIB, 108, 40 * MIB),  # A100
+    86: Architecture(99 * KIB, 84, 6 * MIB),  # A40
+    87: Architecture(163 * KIB, 16, 4 * MIB),  # Orin
+    89: Architecture(99 * KIB, 142, 96 * MIB),  # L40S
+    90: Architecture(227 * KIB, 132, 50 * MIB),  # H100, H200
+    100: Architecture(227 * KIB, 148, 126 * MIB),  # B200
+    103: Architecture(227 * KIB, 148, 126 * MIB),  # B300
+    120: Architecture(99 * KIB, 188, 128 * MIB),  # RTX PRO 6000
+}
+OWN = {90: ("a",), 100: ("a", "f"), 103: ("a", "f"), 120: ("a", "f")}  # variants with instructions that later ones lack
+NAMES = tuple(f"sm_{number}{letter}" for number in KNOWN for letter in ("", *OWN.get(number, ())))
+
+
+def target(request: Request) -> Target:
+    """The facts of `--arch`, or of this machine's GPU. Raises SourceError for one that is not known."""
+    for what, given in (("CPU", request.cpu), ("triple", request.triple), ("features", request.features)):
+        if given:
+            problem = f"the cuda backend takes no {what} ('{given}')"
+            raise SourceError(Diagnostic("XL5201", problem, hint="--arch sm_90a names a GPU's architecture"))
+    name = request.arch or _here()
+    return described(name, size=request.size)
+
+
+def described(name: str, size: bool = False) -> Target:
+    """The facts of an architecture, by the name that CUDA's compilers have for it."""
+    if name not in NAMES:
+        close = get_close_matches(name, NAMES, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(NAMES)}"
+        raise SourceError(Diagnostic("XL5202", f"'{name}' is no architecture that xlac writes code for", hint=hint))
+    number = int(SPELLED.fullmatch(name)[1])  # type: ignore[index]  # it is one of NAMES
+    known = KNOWN[number]
+    return Target(
+        "cuda", fma=True, l2_bytes=known.l2, warp=WARP, block_threads=BLOCK_THREADS, shared_bytes=known.shared,
+        primitives=NATIVE, lacks=LACKS, size=size, facts=json.dumps({"arch": name}), access_bytes=ACCESS_BYTES,
+        processors=known.processors,
+    )  # fmt: skip
+
+
+def arch_of(target: Target) -> str:
+    """The architecture that a target's facts name."""
+    return str(target.machine["arch"])
+
+
+def _here() -> str:
+    """The architecture of this machine's first GPU."""
+    from xlac_cuda import device
+
+    found = device.architecture()
+    if found is None:
+        problem = "there is no GPU here to compile for, and --arch names none"
+        raise SourceError(Diagnostic("XL5203", problem, hint="--arch sm_90a, say: an H100 or H200; sm_80: an A100"))
+    return found

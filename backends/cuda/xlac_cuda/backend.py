@@ -1,0 +1,49 @@
+"""The backend: facts, text, machine code and execution for NVIDIA's GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.program import Program
+from xlac_sdk.target import Request, Target
+
+if TYPE_CHECKING:
+    from xlac_sdk.package import Package, Packaging, Variant
+
+
+class CudaBackend(Backend):
+    """GPUs from Ampere on. Nothing here imports pycuda or looks for a driver until a program is loaded."""
+
+    name = "cuda"
+    forms = ("cu", "ptx", "cubin")
+    usual = ("cu", "cubin")
+
+    def target(self, request: Request) -> Target:
+        from xlac_cuda import architectures
+
+        return architectures.target(request)
+
+    def emit(self, program: Program, target: Target) -> dict[str, str]:
+        """One file of CUDA C++ with every kernel of the program."""
+        from xlac_cuda import module
+
+        return module.emit(program, target)
+
+    def build(self, sources: Mapping[str, str], folder: Path) -> Path:
+        """Compiles with NVRTC, or nvcc where there is none. Raises UnsupportedError where there is neither."""
+        from xlac_cuda import compiler
+
+        return compiler.build(sources, folder)
+
+    def load(self, artifact: Path, program: Program, target: Target) -> Executable:
+        from xlac_cuda.executable import CudaExecutable
+
+        return CudaExecutable(artifact, program, target)
+
+    def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
+        from xlac_cuda import package
+
+        return package.package(variants, wanted, folder)

@@ -1,0 +1,86 @@
+"""A program as one file of CUDA C++."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from xlac_cuda.architectures import arch_of
+from xlac_cuda.dialect import CUDA
+from xlac_cuda.functions import BEFORE, functions
+from xlac_cuda.lowering import lowered
+from xlac_sdk.capi import identifier
+from xlac_sdk.cfunctions import needed
+from xlac_sdk.ctext import comment, kernel_text
+from xlac_sdk.grid import grid
+from xlac_sdk.kernel import Kernel
+from xlac_sdk.program import Program
+from xlac_sdk.source import Origin
+from xlac_sdk.target import Target
+from xlac_sdk.verify import verify, verify_program
+
+FIRST = re.compile(r"/\* (sm_\d+[a-z]?): ")
+MOST_LINES = 8  # of a spec, quoted above a kernel
+
+
+def emit(program: Program, target: Target) -> dict[str, str]:
+    """The file, by its name. Raises VerifyError for a program that breaks its contract."""
+    verify_program(program)
+    made = lowered(program, target)
+    for kernel in made.kernels:
+        verify(kernel)
+    return {f"{identifier(program.name)}.cu": _text(made, arch_of(target))}
+
+
+def arch_in(text: str) -> str:
+    """The architecture that a file is written for."""
+    found = FIRST.match(text)
+    assert found is not None, "a file that xlac wrote begins with its architecture"
+    return found[1]
+
+
+def _text(program: Program, arch: str) -> str:
+    kernels = [_described(kernel) for kernel in program.kernels]
+    body = "\n".join(line for kernel in kernels for line in kernel.lines)
+    env = Environment(
+        loader=PackageLoader("xlac_cuda"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True, autoescape=False,
+    )  # fmt: skip
+    return env.get_template("module.cu.j2").render(
+        arch=arch, title=comment(program.name), functions=needed(body, functions(), BEFORE), kernels=kernels
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """A kernel for the template: its text, how many threads a block has, and what is said above it."""
+
+    name: str
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    threads: int
+    about: tuple[str, ...]
+
+
+def _described(kernel: Kernel) -> _Described:
+    text, form = kernel_text(kernel, CUDA), grid(kernel)
+    assert form is not None, f"kernel {kernel.name} is no grid"
+    about = tuple(line for line in (text.note, *_quoted(kernel.origins)) if line)
+    return _Described(text.name, text.parameters, text.lines, form.threads, about)
+
+
+def _quoted(origins: tuple[Origin, ...]) -> list[str]:
+    """The lines of the spec that a kernel computes, each once: file, number and text."""
+    lines: dict[str, None] = {}
+    for origin in origins:
+        if origin.span is not None:
+            lines[comment(f"{origin.span.file.name}:{origin.span.line} {_line(origin)}".rstrip())] = None
+    found = list(lines)
+    return found if len(found) <= MOST_LINES else [*found[:MOST_LINES], f"and {len(found) - MOST_LINES} more lines"]
+
+
+def _line(origin: Origin) -> str:
+    assert origin.span is not None
+    return origin.span.excerpt().partition("\n")[0].partition("| ")[2].strip()[:100]
