@@ -24,6 +24,7 @@ from xlac_sdk.program import (
     Argument,
     Branch,
     Call,
+    Choice,
     Copy,
     Launch,
     Program,
@@ -256,6 +257,15 @@ class Interpreter:
                         action(memory, counters)
 
                 return branch
+            case Choice(cases=cases, otherwise=otherwise):
+                paths = [(case, [self._action(s) for s in case.steps]) for case in cases]
+                usual = [self._action(s) for s in otherwise]
+
+                def choose(memory: Memory, counters: Counters) -> None:
+                    for action in next((actions for case, actions in paths if case.takes(counters)), usual):
+                        action(memory, counters)
+
+                return choose
             case Stamp(log=log, code=code):
 
                 def stamp(memory: Memory, counters: Counters) -> None:

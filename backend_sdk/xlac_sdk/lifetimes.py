@@ -3,12 +3,13 @@
 Liveness is computed afresh from the steps, apart from the planner that placed the buffers. Every step is
 a moment; a temporary is live from its first to its last use, and through a whole loop when a value in it
 outlives one turn: it was used before the loop, a turn reads it first, or each turn writes a piece of it.
+Where sizes choose between steps, the program is walked once for each case, at sizes that the case takes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -20,6 +21,8 @@ from xlac_sdk.program import (
     Argument,
     Branch,
     Call,
+    Case,
+    Choice,
     Copy,
     Launch,
     Program,
@@ -53,13 +56,18 @@ def check(program: Program) -> None:
     for slot in (*program.inputs, *program.outputs):
         if slot not in known:
             raise VerifyError(f"'{slot.symbol}' is not among the program's slots")
-    for sizes in _corners(program):
-        _Steps(program, sizes).run()
+    for case in program.cases:
+        _possible(program, case)
+    for steps in _walks(program):
+        steps.run()
 
 
 def largest_live(program: Program) -> tuple[Slot, ...]:
     """The temporaries that are alive at the step at which they take most memory, at the largest sizes."""
-    steps = _Steps(program, _corners(program)[-1])
+    return max(map(_largest, _walks(program)), key=lambda slots: sum(slot.nbytes for slot in slots))
+
+
+def _largest(steps: _Steps) -> tuple[Slot, ...]:
     steps.run()
     lives = {slot: life for slot, life in steps.lives.items() if slot.role is Role.TEMPORARY and slot.nbytes}
     changes: dict[int, int] = {}
@@ -74,11 +82,27 @@ def largest_live(program: Program) -> tuple[Slot, ...]:
     return tuple(slot for slot, life in lives.items() if life.first <= moment <= life.last)
 
 
-def _corners(program: Program) -> list[dict[str, int]]:
-    """All sizes at their least, and all at their greatest: what is said over sizes is checked at both."""
-    if not program.sizes:
-        return [{}]
-    return [{s.name: s.min for s in program.sizes}, {s.name: s.max for s in program.sizes}]
+def _walks(program: Program) -> Iterator[_Steps]:
+    """One with all sizes at their least and one at their greatest: what is said over sizes is checked at both.
+
+    Steps that any sizes may run are walked so, and each case at the sizes that it names.
+    """
+    least, greatest = {s.name: s.min for s in program.sizes}, {s.name: s.max for s in program.sizes}
+    for case in (None, *program.cases):
+        named = {symbol.name: value for symbol, value in case.sizes} if case else {}
+        for sizes in (least, greatest) if program.sizes else ({},):
+            yield _Steps(program, {**sizes, **named}, case)
+
+
+def _possible(program: Program, case: Case) -> None:
+    """Checks that some call is the case, and another is not."""
+    if not case.sizes:
+        raise VerifyError("a case names no size")
+    for symbol, value in case.sizes:
+        if symbol not in program.sizes:
+            raise VerifyError(f"a case is for '{symbol.name}', which is no size of the program")
+        if not symbol.min <= value <= symbol.max or value % symbol.multiple_of:
+            raise VerifyError(f"a case is for {symbol.name}={value}, which no call has")
 
 
 def _placed(program: Program, slot: Slot) -> None:
@@ -101,10 +125,13 @@ def _bytes(slot: Slot) -> str:
 
 
 class _Steps:
-    """Walks the steps once, in order, keeping a clock; the sizes of the program have these values."""
+    """Walks the steps once, in order, keeping a clock; the sizes of the program have these values.
 
-    def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
-        self.program, self.slots, self.sizes = program, set(program.slots), sizes
+    Where sizes choose, the walk takes the steps of `case`, or else those for any sizes.
+    """
+
+    def __init__(self, program: Program, sizes: Mapping[str, int], case: Case | None = None) -> None:
+        self.program, self.slots, self.sizes, self.case = program, set(program.slots), sizes, case
         self.now = 0
         self.lives: dict[Slot, _Life] = {}
         self.written: set[Slot] = set()
@@ -172,6 +199,8 @@ class _Steps:
                         self.steps(branch)
                         after |= self.written
                     self.written = after
+                case Choice(cases=cases, otherwise=otherwise):
+                    self.steps(next((case.steps for case in cases if case is self.case), otherwise))
                 case Stamp(log=log):
                     if log.slot.dtype is not DType.I64:
                         raise VerifyError(f"the log '{log.slot.symbol}' of a stamp is {log.slot.dtype}, not i64")

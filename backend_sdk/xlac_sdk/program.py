@@ -121,6 +121,40 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
+class Case:
+    """Steps for the calls whose sizes have these values; those that are not named may have any."""
+
+    sizes: tuple[tuple[Symbol, int], ...]
+    steps: tuple[Step, ...]
+
+    def takes(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a call with these sizes, by name, is one of them."""
+        return all(sizes[symbol.name] == value for symbol, value in self.sizes)
+
+    @property
+    def title(self) -> str:
+        """`batch=8, past=1024`"""
+        return ", ".join(f"{symbol.name}={value}" for symbol, value in self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Runs the steps of the first case that takes the sizes of the call, or else `otherwise`, which any call may run."""
+
+    cases: tuple[Case, ...]
+    otherwise: tuple[Step, ...]
+
+    @property
+    def paths(self) -> tuple[tuple[Step, ...], ...]:
+        """The steps of every case, and those of all other calls."""
+        return (*(case.steps for case in self.cases), self.otherwise)
+
+    def path(self, sizes: Mapping[str, int]) -> tuple[Step, ...]:
+        """The steps for a call with these sizes, by name."""
+        return next((case.steps for case in self.cases if case.takes(sizes)), self.otherwise)
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A whole operation that the target claimed (a library's matmul, say).
 
@@ -146,7 +180,7 @@ class Stamp:
     code: int
 
 
-Step = Launch | Copy | Repeat | While | Branch | Call | Stamp
+Step = Launch | Copy | Repeat | While | Branch | Choice | Call | Stamp
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -180,10 +214,15 @@ class Program:
         return tuple(found)
 
     @property
+    def cases(self) -> tuple[Case, ...]:
+        """The sizes that have steps of their own, in the order in which they are tried."""
+        return tuple(case for step in walk(self.steps) if isinstance(step, Choice) for case in step.cases)
+
+    @property
     def work(self) -> Work:
         """What a call does: arithmetic, and bytes moved were nothing in a cache.
 
-        A loop of unknown length counts once, and of the branches of a choice the most.
+        A loop of unknown length counts once, of branches the one with the most, and sizes are those to optimise for.
         """
         return _work(self.steps)
 
@@ -203,6 +242,8 @@ def _work(steps: tuple[Step, ...]) -> Work:
                 inner = _work((*condition, *body))
             case Branch(branches=branches):
                 inner = max(map(_work, branches), key=lambda work: work.flops, default=Work())
+            case Choice(otherwise=otherwise):
+                inner = _work(otherwise)
         flops, nbytes = flops + times * inner.flops, nbytes + times * inner.bytes
     return Work(flops, nbytes)
 
@@ -220,4 +261,21 @@ def walk(steps: tuple[Step, ...]) -> list[Step]:
             case Branch(branches=branches):
                 for branch in branches:
                     found += walk(branch)
+            case Choice():
+                for path in step.paths:
+                    found += walk(path)
+    return found
+
+
+def touched(steps: tuple[Step, ...]) -> set[Slot]:
+    """The slots that some step reads or writes."""
+    found: set[Slot] = set()
+    for step in walk(steps):
+        match step:
+            case Launch(arguments=arguments) | Call(arguments=arguments):
+                found.update(argument.slot for argument in arguments)
+            case Copy(target=target, source=source):
+                found.update((target.slot, source.slot))
+            case While(flag=argument) | Branch(index=argument) | Stamp(log=argument):
+                found.add(argument.slot)
     return found

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from xlac_sdk.kernel import Kernel
-from xlac_sdk.program import Branch, Launch, Program, Repeat, Step, While
+from xlac_sdk.program import (
+    Argument,
+    Branch,
+    Call,
+    Choice,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Slot,
+    Stamp,
+    Step,
+    While,
+)
 
 Steps = tuple[Step, ...]
 
@@ -25,13 +38,47 @@ def with_steps(steps: Steps, visit: Callable[[Step], Steps]) -> Steps:
     """The steps with what `visit` gives in place of each that has none inside; loops and branches are kept."""
     found: list[Step] = []
     for step in steps:
-        match step:
-            case Repeat(body=body):
-                found.append(replace(step, body=with_steps(body, visit)))
-            case While(condition=condition, body=body):
-                found.append(replace(step, condition=with_steps(condition, visit), body=with_steps(body, visit)))
-            case Branch(branches=branches):
-                found.append(replace(step, branches=tuple(with_steps(branch, visit) for branch in branches)))
-            case _:
-                found += visit(step)
+        inner = _inside(step, lambda part: with_steps(part, visit))
+        found += visit(step) if inner is None else (inner,)
     return tuple(found)
+
+
+def with_slots(steps: Steps, slots: Mapping[Slot, Slot]) -> Steps:
+    """The steps with other slots where `slots` names one, in what loops and branches look at too."""
+
+    def at(argument: Argument) -> Argument:
+        slot = slots.get(argument.slot)
+        return replace(argument, slot=slot) if slot else argument
+
+    def one(step: Step) -> Step:
+        step = _inside(step, lambda part: with_slots(part, slots)) or step
+        match step:
+            case Launch() | Call():
+                return replace(step, arguments=tuple(map(at, step.arguments)))
+            case Copy():
+                return replace(step, target=at(step.target), source=at(step.source))
+            case While():
+                return replace(step, flag=at(step.flag))
+            case Branch():
+                return replace(step, index=at(step.index))
+            case Stamp():
+                return replace(step, log=at(step.log))
+            case Repeat() | Choice():
+                return step
+
+    return tuple(map(one, steps))
+
+
+def _inside(step: Step, change: Callable[[Steps], Steps]) -> Step | None:
+    """A step with the steps in it changed; None for one that has none inside."""
+    match step:
+        case Repeat(body=body):
+            return replace(step, body=change(body))
+        case While(condition=condition, body=body):
+            return replace(step, condition=change(condition), body=change(body))
+        case Branch(branches=branches):
+            return replace(step, branches=tuple(map(change, branches)))
+        case Choice(cases=cases, otherwise=otherwise):
+            cases = tuple(replace(case, steps=change(case.steps)) for case in cases)
+            return replace(step, cases=cases, otherwise=change(otherwise))
+    return None

@@ -15,6 +15,7 @@ from xlac_sdk.program import (
     Argument,
     Branch,
     Call,
+    Choice,
     Copy,
     Launch,
     Program,
@@ -164,6 +165,8 @@ class Runner:
                 case Branch(index=index, branches=branches):
                     number = self._read(index, counters)
                     self._steps(branches[number if 0 <= number < len(branches) else -1], counters)
+                case Choice():
+                    self._steps(step.path(counters), counters)
                 case Stamp(log=log, code=code):
                     self._stamp(log, code, counters)
                 case Call(arguments=arguments):

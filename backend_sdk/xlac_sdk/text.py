@@ -31,7 +31,7 @@ from xlac_sdk.kernel import (
     Var,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Stamp, Step, While
+from xlac_sdk.program import Argument, Branch, Call, Choice, Copy, Launch, Program, Repeat, Stamp, Step, While
 from xlac_sdk.sharing import named, operands, roots, walk
 
 NOTHING: Mapping[int, str] = {}
@@ -180,6 +180,12 @@ def _steps(steps: tuple[Step, ...], depth: int) -> Iterator[str]:
                 for number, branch in enumerate(branches):
                     yield f"{pad}case {_argument(index)} = {number}:"
                     yield from _steps(branch, depth + 1)
+            case Choice(cases=cases, otherwise=otherwise):
+                for choice in cases:
+                    yield f"{pad}sizes {choice.title}:"
+                    yield from _steps(choice.steps, depth + 1)
+                yield f"{pad}other sizes:"
+                yield from _steps(otherwise, depth + 1)
             case Stamp(log=log, code=code):
                 yield f"{pad}stamp {_argument(log)} {code}"
             case Call(name=name, arguments=arguments):

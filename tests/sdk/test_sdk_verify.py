@@ -7,6 +7,7 @@ import pytest
 from xlac_sdk import build
 from xlac_sdk.conformance import cases
 from xlac_sdk.conformance.steps import chain
+from xlac_sdk.dims import Symbol, symbol, symbols
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import (
     Access,
@@ -28,7 +29,7 @@ from xlac_sdk.kernel import (
     Var,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Copy, Launch, Program, Repeat, Role, Slot, Step
+from xlac_sdk.program import Argument, Case, Choice, Copy, Launch, Program, Repeat, Role, Slot, Step
 from xlac_sdk.source import VerifyError
 from xlac_sdk.target import Target
 from xlac_sdk.verify import verify, verify_program
@@ -93,9 +94,9 @@ def slot(symbol: str, role: Role, size: int = 4, offset: int = 0) -> Slot:
     return Slot(symbol, symbol, F32, (size,), role, offset)
 
 
-def program(slots: tuple[Slot, ...], *steps: Step, arena: int = 0) -> Program:
+def program(slots: tuple[Slot, ...], *steps: Step, arena: int = 0, sizes: tuple[Symbol, ...] = ()) -> Program:
     inputs, outputs = (tuple(s for s in slots if s.role is r) for r in (Role.INPUT, Role.OUTPUT))
-    return Program("p", inputs, outputs, slots, steps, {}, arena)
+    return Program("p", inputs, outputs, slots, steps, {}, arena, sizes=sizes)
 
 
 A, B, T, U = slot("a", Role.INPUT), slot("b", Role.OUTPUT), slot("t", Role.TEMPORARY), slot("u", Role.TEMPORARY)
@@ -103,6 +104,27 @@ A, B, T, U = slot("a", Role.INPUT), slot("b", Role.OUTPUT), slot("t", Role.TEMPO
 
 def copy(target: Slot, source: Slot, *, at: int = 0, strides: tuple[tuple[str, int], ...] = ()) -> Copy:
     return Copy(Argument(target, at, strides), Argument(source), 4)
+
+
+OPEN = symbol("n", 2, 8, multiple_of=2)
+(N,), (K,) = symbols(OPEN), symbols(symbol("k"))
+
+
+def chosen(size: Symbol, value: int, *steps: Step) -> Choice:
+    return Choice((Case(((size, value),), steps),), ())
+
+
+def overlapping() -> tuple[Step, ...]:
+    return copy(T, A), copy(U, A), copy(B, T), copy(B, U)
+
+
+def test_a_case_is_walked_at_its_own_sizes_only() -> None:
+    """Four elements are right for calls of that size alone; what one path keeps alive does not bind another."""
+    four = (copy(T, A), copy(B, T))
+    verify_program(program((A, B, T, U), chosen(N, 4, *four), arena=64, sizes=(N,)))
+    verify_program(program((A, B, T, U), Choice((Case(((N, 4),), four),), (copy(U, A), copy(B, U))), arena=64, sizes=(N,)))
+    small = Case(((N, 4),), (Copy(Argument(B), Argument(A), OPEN),))
+    verify_program(program((A, B), Choice((small,), ()), sizes=(N,)))
 
 
 def test_a_planted_lifetime_is_caught_by_name() -> None:
@@ -146,6 +168,14 @@ def test_memory_may_be_given_on() -> None:
         ("uses slot 'b', which the program does not declare", program((A,), copy(B, A))),
         ("constant 'c' has no data", program((slot("c", Role.CONSTANT),))),
         ("takes 2 buffers, not 1", program((A, B), Launch(Kernel("k", (X, Y), ()), (Argument(A),)))),
+        ("a case is for 'k', which is no size", program((A, B), chosen(K, 4))),
+        ("a case is for n=9, which no call has", program((A, B), chosen(N, 9), sizes=(N,))),
+        ("a case is for n=3, which no call has", program((A, B), chosen(N, 3), sizes=(N,))),
+        ("a case names no size", program((A, B), Choice((Case((), ()),), ()), sizes=(N,))),
+        ("reads 't' before anything was written there", program((A, B, T), chosen(N, 4, copy(B, T)), arena=64, sizes=(N,))),
+        ("share memory while both are live", program((A, B, T, U), chosen(N, 4, *overlapping()), arena=64, sizes=(N,))),
+        ("share memory while both are live", program((A, B, T, U), Choice((), overlapping()), arena=64)),
+        ("reaches elements 0 to 8 of 'a'", program((A, B), chosen(N, 8, Copy(Argument(B), Argument(A), OPEN)), sizes=(N,))),
         ("is not an identifier", program((Slot("a", "a b", F32, (4,), Role.INPUT),))),
     ],
 )

@@ -134,6 +134,7 @@ def describe(
         inputs=tuple(map(Tensor.of, first.inputs)),
         outputs=tuple(map(Tensor.of, first.outputs)),
         sizes=tuple(map(Size.of, first.sizes)),
+        variants=tuple({symbol.name: value for symbol, value in case.sizes} for case in first.cases),
         memory=Memory(arena=arena, state=state, weights=constants, peak=arena + state + constants),
         kernels=max(len(p.kernels) for p in programs),
         flops=first.work.flops,

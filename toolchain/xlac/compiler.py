@@ -15,6 +15,7 @@ from xlac.compiled import Compiled
 from xlac.ir.dims import UNBOUNDED, OpenSize
 from xlac.memory.limit import check_addressable
 from xlac.memory.plan import plan
+from xlac.memory.variants import Variant, merged
 from xlac.model import Model, Undecided
 from xlac.passes.capture import captured
 from xlac.passes.pipeline import Observer, optimize
@@ -28,6 +29,7 @@ from xlac.schedule.share import Schedules
 from xlac.settings import settings
 from xlac.sizes import Specializing
 from xlac.sources import load
+from xlac.variants import asked, checked
 from xlac_sdk.backend import Backend
 from xlac_sdk.program import Program
 from xlac_sdk.registry import find
@@ -55,11 +57,13 @@ def compile(
     dims: Mapping[str, int | str] | None = None,
     params: Mapping[str, object] | None = None,
     sizes: Literal["specialize", "symbolic"] = "specialize",
+    variants: Sequence[Mapping[str, int]] = (),
     threads: int | None = None,
     cpu: str = "",
     triple: str = "",
 ) -> Compiled | Specializing:
     """What `xlac.compile` does (`kept.py` says what it takes and raises) when nothing kept on disk answers."""
+    asked(variants, sizes)
     backend = find(target)
     facts = backend.target(Request(cpu=cpu, triple=triple, threads=threads or settings().threads))
 
@@ -71,16 +75,23 @@ def compile(
     try:
         model = load(source, dims=dims, params=params)
     except Undecided as undecided:
+        if variants:
+            raise
         return Specializing(undecided.interface, made)
     if model.dims and sizes == "specialize":
         return Specializing(model.interface, made)
-    return executable(lower(unfixed(model), facts), backend)
+    return executable(lower(unfixed(model), facts, variants=variants), backend)
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
     """The model with its open sizes fixed: as given, or else at their `opt`."""
-    values = {name: (sizes or {}).get(name, symbol.opt) for name, symbol in model.dims.items()}
-    return replace(model, graph=substituted(model.graph, values), dims={}) if values else model
+    return fixed(model, {name: (sizes or {}).get(name, symbol.opt) for name, symbol in model.dims.items()})
+
+
+def fixed(model: Model, sizes: Mapping[str, int]) -> Model:
+    """The model with these of its open sizes fixed."""
+    left = {name: symbol for name, symbol in model.dims.items() if name not in sizes}
+    return replace(model, graph=substituted(model.graph, sizes), dims=left) if sizes else model
 
 
 def unfixed(model: Model) -> Model:
@@ -100,15 +111,34 @@ def unfixed(model: Model) -> Model:
 
 
 def lower(
-    model: Model, target: Target, *, observers: Sequence[Observer] = (), trace: Trace | None = None,
-    until: str | None = None, start: str | None = None, fuse: bool = True, int8: bool = False,
+    model: Model, target: Target, *, variants: Sequence[Mapping[str, int]] = (), observers: Sequence[Observer] = (),
+    trace: Trace | None = None, until: str | None = None, start: str | None = None, fuse: bool = True, int8: bool = False,
 ) -> Lowered:  # fmt: skip
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
-    Sizes left open (see `unfixed`) are open in the program: every call chooses them.
+    Sizes left open (see `unfixed`) are open in the program: every call chooses them. For calls that have the sizes of
+    one of the `variants`, it has steps made for those. What `observers` see, and `trace` records, is of the others.
     Without `fuse` every node gets a kernel of its own: what fused programs are compared with. With `int8` the weights
     of contractions are 8-bit integers, and `Lowered.quantised` says which.
     """
+    chosen, schedules = checked(variants, model.dims), Schedules(target)
+    lowered = _lower(model, schedules, observers, trace, until, start, fuse, int8)
+    if not chosen:
+        return lowered
+    made = [
+        Variant(sizes, _lower(fixed(model, sizes), schedules, (), None, until, start, fuse, int8).program) for sizes in chosen
+    ]
+    program = merged(lowered.program, made)
+    check_addressable(program)
+    return replace(lowered, program=program)
+
+
+def _lower(
+    model: Model, schedules: Schedules, observers: Sequence[Observer], trace: Trace | None, until: str | None,
+    start: str | None, fuse: bool, int8: bool,
+) -> Lowered:  # fmt: skip
+    """One model to one program; groups of the same structure share the kernels of `schedules`."""
+    target = schedules.target
     weights = Weights.over(model.weights)
     with paused(), _known_sizes():
         graph = optimize(
@@ -117,7 +147,6 @@ def lower(
         )  # fmt: skip
         scheduled, done = quantised(captured(graph), weights) if int8 else (captured(graph), None)
         groups = partition(scheduled, target, fuse=fuse)
-        schedules = Schedules(target)
         program = plan(groups, schedules, weights, model.state, model.dims.values())
         check_addressable(program)
         told = {"precision": model.precision, "extents": model.extents, "forms": model.forms}

@@ -259,6 +259,10 @@ XL4021 A size without a bound
 One program for every size plans its memory for the largest: each open size needs a `max`, declared or given with
 --dim NAME=LOW..HIGH.
 
+XL4022 A variant that cannot be
+--variant batch=8,past=1024 asks for steps of their own for calls of those sizes, beside those for any. It names open sizes
+and values within their bounds, and takes calls that no variant before it takes.
+
 XL4101 An unknown pass
 --until and --from name a pass of the optimizer; the message lists them.
 

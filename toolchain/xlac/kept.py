@@ -15,7 +15,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib.util import find_spec
@@ -50,6 +50,7 @@ def compile(
     dims: Mapping[str, int | str] | None = None,
     params: Mapping[str, object] | None = None,
     sizes: Literal["specialize", "symbolic"] = "specialize",
+    variants: Sequence[Mapping[str, int]] = (),
     threads: int | None = None,
     cpu: str = "",
     triple: str = "",
@@ -58,8 +59,9 @@ def compile(
 
     `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to XLAC_THREADS or
     1. A model with sizes left open is compiled for each set of them when first called with it or, with `sizes`
-    "symbolic", once for all within their bounds; one whose sizes depend on values of its inputs is compiled for each
-    set of those. Raises SourceError, UnsupportedError or LimitError.
+    "symbolic", once for all within their bounds: then `variants` are sizes (`{"batch": 1}`) that this one program has
+    code of its own for. One whose sizes depend on values of its inputs is compiled for each set of those.
+    Raises SourceError, UnsupportedError or LimitError.
 
     A file without open sizes that was compiled before, and has not changed, is taken from the cache on disk.
     """
@@ -67,7 +69,7 @@ def compile(
     request = Request(cpu=cpu, triple=triple, threads=threads or now.threads)
     key = None
     if isinstance(source, str | Path) and now.cache is not None:
-        key = question(Path(source), backend, request, dims or {}, params or {}, sizes)
+        key = question(Path(source), backend, request, dims or {}, params or {}, sizes, variants)
     if key is not None and now.cache is not None:
         kept = load(Cache(now.cache, now.cache_bytes), key, backend, request)
         if kept is not None:
@@ -75,20 +77,23 @@ def compile(
     from xlac.compiler import compile as compile_now
 
     with noted() as files:
-        made = compile_now(source, target, dims=dims, params=params, sizes=sizes, threads=threads, cpu=cpu, triple=triple)
+        made = compile_now(
+            source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple
+        )  # fmt: skip
     if key is not None and now.cache is not None and isinstance(made, Compiled):
         keep(Cache(now.cache, now.cache_bytes), key, backend, made, list(files))
     return made
 
 
 def question(
-    source: Path, backend: Backend, request: Request, dims: Mapping[str, Any], params: Mapping[str, Any], sizes: str
-) -> str | None:
+    source: Path, backend: Backend, request: Request, dims: Mapping[str, Any], params: Mapping[str, Any], sizes: str,
+    variants: Sequence[Mapping[str, int]] = (),
+) -> str | None:  # fmt: skip
     """The name of the entry for what a user asks; None for what has no name (a file that cannot be read, an array)."""
     try:
         asked = {
             "source": str(source.absolute()), "content": _content(source), "dims": dict(dims), "params": dict(params),
-            "sizes": sizes, "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
+            "sizes": sizes, "variants": [dict(one) for one in variants], "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
         }  # fmt: skip
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
     except (OSError, TypeError, ValueError):

@@ -120,6 +120,7 @@ class Api:
     align: int
     arena_bytes: int
     state_bytes: int
+    variants: tuple[str, ...]  # sizes that have code of their own, safe in a comment
     weight_bytes: int  # of the file, header included; 0 without weights
     weights_hash: int
 
@@ -193,5 +194,5 @@ def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIG
     return Api(
         identifier(program.name), comment(program.name), tuple(arrays[: len(program.inputs)]),
         tuple(arrays[len(program.inputs) :]), sizes, weights, align, program.arena_bytes, program.state_bytes,
-        file_bytes(program) if outside else 0, weights_hash(program) if outside else 0,
+        tuple(comment(case.title) for case in program.cases), file_bytes(program) if outside else 0, weights_hash(program) if outside else 0,
     )  # fmt: skip

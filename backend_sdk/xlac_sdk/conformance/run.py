@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from xlac_sdk.conformance.report import Report
 from xlac_sdk.conformance.steps import cases as step_cases
 from xlac_sdk.conformance.vectors import cases as vector_cases
 from xlac_sdk.interpret import Interpreter
+from xlac_sdk.sizes import of_call
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request, Target
 
@@ -74,7 +76,9 @@ def check(case: Case, backend: Backend, target: Target) -> list[Outcome]:
 
 
 def _run(executable: Executable, case: Case) -> dict[str, Array]:
-    outputs = {s.name: np.full(s.size * s.dtype.nbytes, 0xA5, np.uint8).view(s.dtype.numpy).reshape(s.extents({})) for s in case.program.outputs}
+    sizes = of_call(case.program, case.inputs)
+    shapes = {s: s.extents(sizes) for s in case.program.outputs}
+    outputs = {s.name: np.full(prod(n) * s.dtype.nbytes, 0xA5, np.uint8).view(s.dtype.numpy).reshape(n) for s, n in shapes.items()}
     for _ in range(case.calls):
         executable.run(case.inputs, outputs)
     return outputs

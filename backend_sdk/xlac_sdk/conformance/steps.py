@@ -1,4 +1,4 @@
-"""Cases for whole programs: copies, loops and branches between kernels, constants, state, the arena."""
+"""Cases for whole programs: copies, loops, branches and choices between kernels, constants, state, the arena."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 
 from xlac_sdk import build
 from xlac_sdk.conformance.case import Array, Case
+from xlac_sdk.dims import symbol, symbols
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Buffer, Const, Expr, Kernel
+from xlac_sdk.kernel import Access, Buffer, Const, Expr, Kernel, Var
 from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Branch, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.program import Argument, Branch, Choice, Copy, Launch, Program, Repeat, Role, Slot, Step, While
+from xlac_sdk.program import Case as SizeCase
 from xlac_sdk.target import Target
 
 P, F32, I32, BOOL = Primitive, DType.F32, DType.I32, DType.BOOL
@@ -22,6 +24,8 @@ def cases(target: Target) -> Iterator[Case]:
     yield from (identity(), chain(), strides(), backwards(), nested(), newton(), constants(), nothing(), state(), hostile())
     for index in (-1, 0, 1, 2, 7):
         yield branch(index)
+    for n, m in ((4, 2), (4, 3), (2, 2), (7, 1)):
+        yield choice(n, m)
 
 
 def _slot(name: str, role: Role, dtype: DType = F32, size: int = N, offset: int = 0) -> Slot:
@@ -36,7 +40,7 @@ def _program(slots: tuple[Slot, ...], steps: tuple[Step, ...], arena: int = 0, *
     return Program("conformance", inputs, outputs, slots, steps, constants, arena, state_bytes)
 
 
-def _affine(name: str, factor: float, term: float, size: int = N, update: bool = False) -> Kernel:
+def _affine(name: str, factor: float, term: float, size: int | Var = N, update: bool = False) -> Kernel:
     """y = factor * x + term, or y = factor * y + x for `update`."""
     x = Buffer("x", F32, size, align=1)
     y = Buffer("y", F32, size, access=Access.UPDATE if update else Access.WRITE, align=1)
@@ -45,7 +49,7 @@ def _affine(name: str, factor: float, term: float, size: int = N, update: bool =
         base: Expr = build.load(y if update else x, i)
         added: Expr = build.load(x, i) if update else Const(term, F32)
         b.store(y, i, build.apply(P.ADD, build.apply(P.MUL, base, Const(factor, F32)), added))
-    return Kernel(name, (x, y), b.body())
+    return Kernel(name, (x, y), b.body(), (size,) if isinstance(size, Var) else ())
 
 
 def _ramp(size: int = N) -> Array:
@@ -136,6 +140,30 @@ def branch(index: int) -> Case:
     choices = tuple((Launch(_affine(f"branch{i}", float(i + 2), 0.25), (Argument(x), Argument(y))),) for i in range(3))
     program = _program((x, k, y), (Branch(Argument(k), choices),))
     return Case(f"a branch taken by {index}", "steps", program, {"x": _ramp(), "k": np.array([index], np.int32)})
+
+
+def choice(n: int, m: int) -> Case:
+    """Three ways to compute y[n] from x[n]: for n = 4 and m = 2, for n = 4, and for any n; by way of the arena."""
+    open_n, open_m = symbol("n", 1, 9, 4), symbol("m", 0, 5, 2)
+    x = Slot("x", "s_x", F32, (open_n,), Role.INPUT)
+    other = Slot("other", "s_other", F32, (open_m,), Role.INPUT)
+    y = Slot("y", "s_y", F32, (open_n,), Role.OUTPUT)
+    whole = Slot("", "s_whole", F32, (open_n,), Role.TEMPORARY)
+    four = Slot("", "s_four", F32, (4,), Role.TEMPORARY)
+    (size_n,), (size_m,) = symbols(open_n), symbols(open_m)
+
+    def way(kernel: Kernel, held: Slot) -> tuple[Step, ...]:
+        sizes = tuple(open_n for _ in kernel.sizes)
+        return Launch(kernel, (Argument(x), Argument(held)), sizes), Copy(Argument(y), Argument(held), held.elements)
+
+    cases = (
+        SizeCase(((size_n, 4), (size_m, 2)), way(_affine("both", 2.0, 0.25, 4), four)),
+        SizeCase(((size_n, 4),), way(_affine("one", 3.0, 0.25, 4), four)),
+    )
+    steps = (Choice(cases, way(_affine("any", 5.0, 0.25, Var("n", DType.I64)), whole)),)
+    slots = (x, other, y, whole, four)
+    program = Program("conformance", (x, other), (y,), slots, steps, {}, 64, sizes=(size_n, size_m))
+    return Case(f"steps chosen by sizes {n} and {m}", "steps", program, {"x": _ramp(n), "other": _ramp(m)})
 
 
 def constants() -> Case:

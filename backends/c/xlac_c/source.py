@@ -7,12 +7,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from xlac_c.constants import constants
 from xlac_c.kernels import functions
 from xlac_c.lowering import Lowered
-from xlac_c.steps import Steps, used
+from xlac_c.steps import Steps
 from xlac_sdk import capi
 from xlac_sdk.capi.api import Api
 from xlac_sdk.capi.weights import HEADER, MIX, STEP
 from xlac_sdk.cfunctions import needed
-from xlac_sdk.program import Program, Role
+from xlac_sdk.program import Program, Role, touched
 
 EMBED = 1 << 20  # bytes of constants up to which a program that runs in this process has them in its text
 ALIGN = 8  # bytes: what any element type asks for, and what malloc gives everywhere
@@ -40,7 +40,7 @@ def c_file(made: Lowered, api: Api) -> str:
         libm=made.libm,
         incbin=outside and api.weights is capi.Weights.INCBIN,
         functions=needed(body, made.functions),
-        constants=[] if outside else list(constants(program, used(program))),
+        constants=[] if outside else list(constants(program, touched(program.steps))),
         kernels=found.texts,
         run_parameters=_parameters(program, api),
         blocks=[block for name, block in _blocks(api).items() if name in steps.touched],

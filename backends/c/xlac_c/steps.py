@@ -15,16 +15,16 @@ from xlac_sdk.program import (
     Argument,
     Branch,
     Call,
+    Case,
+    Choice,
     Copy,
     Launch,
     Program,
     Repeat,
     Role,
-    Slot,
     Stamp,
     Step,
     While,
-    walk,
 )
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -68,8 +68,13 @@ class Steps:
                     yield f"{pad}}}"
                 case Branch(index=index, branches=branches):
                     yield from self.branch(index, branches, depth)
-                case Stamp():
-                    raise UnsupportedError(Diagnostic("XL5021", "target c is not profiled: C99 has no clock fine enough"))
+                case Choice(cases=cases, otherwise=otherwise):
+                    for number, case in enumerate(cases):
+                        yield f"{pad}{'} else ' if number else ''}if ({self.condition(case)}) {{"
+                        yield from self.write(case.steps, depth + 1)
+                    yield f"{pad}}} else {{"
+                    yield from self.write(otherwise, depth + 1)
+                    yield f"{pad}}}"
                 case Stamp():
                     raise UnsupportedError(Diagnostic("XL5021", "the c backend has no clock", hint="profile another target"))
                 case Call(name=name):
@@ -85,6 +90,10 @@ class Steps:
             yield f"{pad}    break;"
             yield f"{pad}}}"
         yield f"{pad}}}"
+
+    def condition(self, case: Case) -> str:
+        """Whether the sizes of the call are those of a case."""
+        return " && ".join(f"{self.sizes[symbol.name]} == {value}" for symbol, value in case.sizes)
 
     def size(self, dim: Dim) -> str:
         return extents.text(dim, self.sizes)
@@ -107,19 +116,3 @@ class Steps:
         offset = self.places[slot] if slot.role is Role.CONSTANT else slot.offset if slot.nbytes else 0
         start = f"({block} + {offset})" if offset else block
         return f"({'' if written else 'const '}{kind} *){start}{move}"
-
-
-def used(program: Program) -> set[Slot]:
-    """The slots that some step reads or writes."""
-    found: set[Slot] = set()
-    for step in walk(program.steps):
-        match step:
-            case Launch(arguments=arguments) | Call(arguments=arguments):
-                found.update(a.slot for a in arguments)
-            case Copy(target=target, source=source):
-                found.update((target.slot, source.slot))
-            case While(flag=argument) | Branch(index=argument):
-                found.add(argument.slot)
-            case Repeat() | Stamp():
-                pass
-    return found

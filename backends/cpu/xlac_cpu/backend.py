@@ -54,9 +54,9 @@ class CpuBackend(Backend):
         return made
 
     def summary(self, program: Program) -> Mapping[str, Any]:
-        from xlac_cpu import driver, executable, fastcall
+        from xlac_cpu import duration, executable, fastcall
 
-        return {executable.LONG: driver.estimate(program.steps) > fastcall.RELEASE}
+        return {executable.LONG: duration.estimate(program.steps) > fastcall.RELEASE}
 
     def load(self, artifact: Path, program: Program, target: Target) -> CpuExecutable:
         from xlac_cpu.executable import CpuExecutable

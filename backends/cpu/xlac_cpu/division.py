@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xlac_cpu.duration import nanoseconds
 from xlac_sdk import build
 from xlac_sdk.build import bounds
 from xlac_sdk.dims import Sym
@@ -15,12 +16,6 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 P = Primitive
 CHUNKS = 4  # for each thread, so that a busy core delays only what it took
 WORTH = 5_000  # nanoseconds of work below which a second thread does not pay
-FLOPS_PER_NS, BYTES_PER_NS = 20, 10  # a modest core
-
-
-def nanoseconds(kernel: Kernel) -> float:
-    """About how long a kernel takes on one thread, at the sizes to optimise for."""
-    return max(kernel.work.flops / FLOPS_PER_NS, kernel.work.bytes / BYTES_PER_NS)
 
 
 @dataclass(frozen=True, slots=True)

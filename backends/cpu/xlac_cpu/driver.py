@@ -10,35 +10,17 @@ writes the extents of all inputs and outputs one after another: Python's quick w
 from __future__ import annotations
 
 from xlac_cpu import layout, stamp
-from xlac_cpu.division import BYTES_PER_NS, is_open, nanoseconds, open_split, split
+from xlac_cpu.division import is_open, open_split, split
 from xlac_cpu.expressions import Expressions, Style
 from xlac_cpu.spelling import memory
 from xlac_cpu.writer import Writer
 from xlac_sdk import build
-from xlac_sdk.dims import Dim, at_opt
+from xlac_sdk.dims import Dim
 from xlac_sdk.kernel import Expr, Kernel
-from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Stamp, Step, While
+from xlac_sdk.program import Argument, Branch, Call, Choice, Copy, Launch, Program, Repeat, Stamp, Step, While
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 SEGMENT = 128  # steps in one function: LLVM's time grows faster than a function's length
-
-
-def estimate(steps: tuple[Step, ...]) -> float:
-    """About how long steps take, in nanoseconds; loops of unknown length count as long."""
-    total = 0.0
-    for step in steps:
-        match step:
-            case Launch(kernel=kernel):
-                total += nanoseconds(kernel)
-            case Copy(count=count, target=target):
-                total += at_opt(count) * target.slot.dtype.nbytes / BYTES_PER_NS
-            case Repeat(count=count, body=body):
-                total += at_opt(count) * estimate(body)
-            case While():
-                total += 1e9
-            case Branch(branches=branches):
-                total += max((estimate(branch) for branch in branches), default=0.0)
-    return total
 
 
 class Driver:
@@ -117,12 +99,16 @@ class _Body:
     def steps(self, steps: tuple[Step, ...]) -> None:
         if len(steps) > SEGMENT:
             for at in range(0, len(steps), SEGMENT):
-                name = self.driver.segment(steps[at : at + SEGMENT], tuple(self.counters))
-                extra = "".join(f", i64 {text}" for text in self.counters.values())
-                self.w.do(f"call void @{name}(ptr %io, ptr %fixed, ptr %arena, ptr %pool{extra})")
+                self.apart(steps[at : at + SEGMENT])
             return
         for step in steps:
             self.step(step)
+
+    def apart(self, steps: tuple[Step, ...]) -> None:
+        """Steps in a function of their own."""
+        name = self.driver.segment(steps, tuple(self.counters))
+        extra = "".join(f", i64 {text}" for text in self.counters.values())
+        self.w.do(f"call void @{name}(ptr %io, ptr %fixed, ptr %arena, ptr %pool{extra})")
 
     def step(self, step: Step) -> None:
         w = self.w
@@ -145,6 +131,8 @@ class _Body:
                 self.repeat_while(condition, flag, body)
             case Branch(index=index, branches=branches):
                 self.branch(index, branches)
+            case Choice():
+                self.choice(step)
             case Stamp(log=log, code=code):
                 self.driver.stamped = True
                 w.do(f"call void @{stamp.NAME}(ptr {self.pointer(log)}, i64 {code}, i64 {self.number(log.slot.size - log.offset)})")
@@ -177,6 +165,26 @@ class _Body:
             with w.scope():
                 self.steps(steps)
             w.do(f"br label %{out}")
+        w.label(out)
+
+    def choice(self, step: Choice) -> None:
+        """Each case is a function: what a call does not run is not between what it runs."""
+        w, out = self.w, self.w.name("end")
+        for case in step.cases:
+            same = [w.op(f"icmp eq i64 {self.values.names[symbol.identifier]}, {value}") for symbol, value in case.sizes]
+            all_same = same[0]
+            for one in same[1:]:
+                all_same = w.op(f"and i1 {all_same}, {one}")
+            taken, other = w.name("case"), w.name("other")
+            w.do(f"br i1 {all_same}, label %{taken}, label %{other}")
+            w.label(taken)
+            with w.scope():
+                self.apart(case.steps)
+            w.do(f"br label %{out}")
+            w.label(other)
+        with w.scope():
+            self.apart(step.otherwise)
+        w.do(f"br label %{out}")
         w.label(out)
 
     def launch(self, step: Launch) -> None:

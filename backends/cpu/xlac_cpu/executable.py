@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac_cpu import driver, fastcall, layout, link, pool
+from xlac_cpu import duration, fastcall, layout, link, pool
 from xlac_cpu.machine import Machine, host
 from xlac_sdk.backend import Array
 from xlac_sdk.program import Program
@@ -45,7 +45,7 @@ class CpuExecutable:
         self._arenas: list[Array] = []
         self.fast: Callable[..., Any] | None = None
         if self._turn is None and calls and fastcall.supported():
-            long = program.facts[LONG] if LONG in program.facts else driver.estimate(program.steps) > fastcall.RELEASE
+            long = program.facts[LONG] if LONG in program.facts else duration.estimate(program.steps) > fastcall.RELEASE
             self.fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self)
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import Chosen, chosen, request, spec_options, target_options
+from xlac.cli.options import Chosen, chosen, request, spec_options, target_options, variants
 
 if TYPE_CHECKING:
     from xlac.compiler import Lowered
@@ -26,6 +26,8 @@ TOLD = ("cpu", "triple", "arch", "dims", "params")  # of the options, what the m
 @spec_options
 @target_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=None, help="Folder; default out/NAME.")
+@click.option("--variant", multiple=True, metavar="NAME=N,…",
+              help="Code of its own for calls of these sizes, of those that --dim leaves open; may be repeated.")
 @click.option("--emit", "emitted", default=None, metavar="FORMS",
               help="What to write: some of c, h, o, a, so, exe, s, ll, cu, ptx, cubin, as the target has them.")
 @click.option("--weights", "where", type=click.Choice(WEIGHTS), default=None,
@@ -45,22 +47,24 @@ TOLD = ("cpu", "triple", "arch", "dims", "params")  # of the options, what the m
 @click.option("--trace", "traced", is_flag=True, help="Print every rewrite that was made, with its place.")
 @click.option("--list-passes", is_flag=True, help="Print the passes in order.")
 def command(
-    output: Path | None, emitted: str | None, where: str | None, static: bool, no_libm: bool,
+    output: Path | None, variant: tuple[str, ...], emitted: str | None, where: str | None, static: bool, no_libm: bool,
     small: bool, most: str | None, quantize: str | None, dump: Path | None, until: str | None, start: str | None, edited: Path | None,
     traced: bool, list_passes: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Compile SPEC to an artefact.
 
-    Sizes left open are fixed at their `opt`; those given as a range (--dim batch=1..8) are chosen by each call. The folder gets the forms asked for and a manifest; it appears whole
-    or not at all, and `xlac run` takes it like a spec. Several processors after --cpu (x86-64-v2,x86-64-v3) give
-    code for each, chosen when it runs. `--until` prints the graph, which `--graph` takes, edited if you like, to go on
-    `--from` the next pass.
+    Sizes left open are fixed at their `opt`. Those given as a range (--dim batch=1..8), or by name alone (--dim batch:
+    within the bounds that SPEC declares), are chosen by each call; --variant batch=1 adds code for calls of that size
+    to the code for any. The folder gets the forms asked for and a manifest; it appears whole or not at all, and `xlac
+    run` takes it like a spec. Several processors after --cpu (x86-64-v2,x86-64-v3) give code for each, chosen when it
+    runs. `--until` prints the graph, which `--graph` takes, edited if you like, to go on `--from` the next pass.
     """
     from xlac import artefact
     from xlac.compiler import lower
     from xlac.debug.dump import Dump
     from xlac.ir.text import show
     from xlac.memory import limit as memory_limit
+    from xlac.memory.variants import own
     from xlac.passes.pipeline import PASSES, optimize
     from xlac.passes.trace import Trace
     from xlac_sdk.registry import find
@@ -89,19 +93,22 @@ def command(
         return
     asked = {key: value for key, value in asdict(choice).items() if key in TOLD} | {"static": static, "libm": not no_libm, "size": small}
     source = artefact.Source.of(model, choice.spec, asked)
-    int8 = quantize is not None
-    lowered = lower(model, facts, observers=observers, start=start, trace=trace, int8=int8)
+    fixed, int8 = variants(variant), quantize is not None
+    lowered = lower(model, facts, variants=fixed, observers=observers, start=start, trace=trace, int8=int8)
     tell(trace, traced)
-    variants = [lowered, *(lower(model, other, int8=int8) for other in targets[1:])]
+    programs = [lowered, *(lower(model, other, variants=fixed, start=start, int8=int8) for other in targets[1:])]
     if lowered.quantised is not None:
         asked["quantize"] = loss_of(lowered)
     if limit is not None:
-        for variant in variants:
-            memory_limit.check(variant.program, limit, not wanted.weights.inside)
+        for each in programs:
+            memory_limit.check(each.program, limit, not wanted.weights.inside)
     folder = output or Path("out") / choice.spec.stem
     program = lowered.program
     click.echo(f"{model.name} for {choice.target}: {len(program.kernels)} kernels, {peak(program)}")
-    files = artefact.write(variants, backend, folder, wanted, source)
+    for one in own(program):
+        kept = f"{size(one.weights)} of weights in a layout of its own" if one.weights else "no weights"
+        click.echo(f"  variant {one.title}: {one.kernels} kernels and {kept} beside those for any size")
+    files = artefact.write(programs, backend, folder, wanted, source)
     if dump:
         Dump.finish(dump, lowered, backend)
     for file in files:
@@ -109,11 +116,13 @@ def command(
 
 
 def loss_of(lowered: Lowered) -> dict[str, Any]:
-    """What 8-bit weights cost in accuracy, said on standard output and for the manifest."""
+    """What 8-bit weights cost in accuracy, said on standard output and for the manifest; open sizes are at their `opt`."""
+    from xlac.compiler import specialized
     from xlac.passes.quantize import drawn, loss
 
     assert lowered.quantised is not None
-    found = loss(lowered.model.graph, lowered.model.weights, lowered.quantised, drawn(lowered.model.graph))
+    graph = specialized(lowered.model).graph
+    found = loss(graph, lowered.model.weights, lowered.quantised, drawn(graph))
     weights = len(lowered.quantised.names)
     click.echo(
         f"{weights} weights in int8: results are off by {found.absolute:.3g} at most, {found.relative:.3g} of the largest"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,12 +37,17 @@ def request(choice: Chosen) -> Request:
     return Request(cpu=choice.cpu, triple=choice.triple, arch=choice.arch, threads=choice.threads)
 
 
-def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    """`name=value` texts as a dict; a usage error for one without `=`, or a name given twice."""
+def pairs(texts: Sequence[str], option: str, alone: str | None = None) -> dict[str, str]:
+    """`name=value` texts as a dict; a usage error for one without `=`, or a name given twice.
+
+    A name without `=` has the value `alone`, where there is such.
+    """
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or not name:
+        if not equals and name and alone is not None:
+            value = alone
+        elif not equals or not name:
             raise click.UsageError(f"{option} takes name=value, not '{text}'")
         if name in found:
             raise click.UsageError(f"{option} gives '{name}' twice")
@@ -80,11 +85,16 @@ def _listed(text: str) -> object:
         return text
 
 
+def variants(texts: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Sizes by name, of texts `batch=8,past=1024`."""
+    return [{name: _size(value) for name, value in pairs(text.split(","), "--variant").items()} for text in texts]
+
+
 def spec_options(function: Command) -> Command:
     """SPEC, --dim, --set and --allow-outside."""
     decorators = [
         click.argument("spec", type=click.Path(path_type=Path)),
-        click.option("--dim", "dim", multiple=True, metavar="NAME=N", help="Fix or narrow (1..8) a symbolic size."),
+        click.option("--dim", "dim", multiple=True, metavar="NAME=N", help="Fix a symbolic size, or narrow it: 1..8, 4.., ..8."),
         click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a param of the spec; fix an input of an imported model, as [2, 3] or @file.npy."),
         click.option("--allow-outside", is_flag=True, help="Let the spec name files outside its folder."),
     ]
@@ -114,7 +124,7 @@ def chosen(
     threads: int | None = None, cpu: str = "", triple: str = "", arch: str = "",
 ) -> Chosen:  # fmt: skip
     """The values of both groups of options, read and checked."""
-    dims = {name: _size(value) for name, value in pairs(dim, "--dim").items()}
+    dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
     params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
     from xlac.settings import settings
 

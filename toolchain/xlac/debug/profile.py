@@ -22,6 +22,7 @@ from xlac_sdk.kernel import Work
 from xlac_sdk.program import (
     Argument,
     Call,
+    Choice,
     Copy,
     Launch,
     Program,
@@ -201,6 +202,8 @@ def _entries(program: Program) -> int:
                     total += at_opt(times) * count(body)
                 case While(condition=condition, body=body):
                     total += UNKNOWN * (count(condition) + count(body))
+                case Choice():
+                    total += sum(map(count, step.paths))
                 case Launch() | Copy() | Call():
                     total += 1
                 case _:

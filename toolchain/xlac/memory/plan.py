@@ -22,21 +22,9 @@ from xlac.ops.leaf import Const, Param, asked, param
 from xlac.schedule.fusion import is_alias
 from xlac.schedule.group import Group, Kind, Packed, Partition, Scratch, Value
 from xlac_sdk.kernel import Access, Kernel
-from xlac_sdk.program import (
-    Argument,
-    Branch,
-    Call,
-    Copy,
-    Launch,
-    Program,
-    Repeat,
-    Role,
-    Slot,
-    Stamp,
-    Step,
-    While,
-)
+from xlac_sdk.program import Argument, Call, Copy, Launch, Program, Role, Slot, Step
 from xlac_sdk.rewrite import merge_parameters
+from xlac_sdk.rewrite_program import with_slots
 from xlac_sdk.source import Origin
 
 
@@ -89,7 +77,7 @@ class Planner:
         slots = (*self.slots, *self.constants.slots)
         return Program(
             graph.name, tuple(inputs), tuple(outputs), tuple(moved.get(s, s) for s in slots),
-            _relocate(steps, moved), self.constants.arrays, layout.nbytes, self.state_bytes, self.sizes,
+            with_slots(steps, moved), self.constants.arrays, layout.nbytes, self.state_bytes, self.sizes,
             facts={"live_bytes": layout.bound},
         )  # fmt: skip
 
@@ -262,30 +250,3 @@ def _nexts(graph: Graph, state: Mapping[str, str], kept: Mapping[str, Argument])
     """Every state with its next value and where it lives."""
     params = {n.op.name: n for n in (*graph.inputs, *graph.nodes()) if isinstance(n.op, Param)}
     return [(params[name], graph.outputs[output], kept[name]) for name, output in state.items() if name in kept]
-
-
-def _relocate(steps: tuple[Step, ...], moved: Mapping[Slot, Slot]) -> tuple[Step, ...]:
-    """The same steps with every temporary at its final offset."""
-
-    def at(argument: Argument) -> Argument:
-        slot = moved.get(argument.slot)
-        return replace(argument, slot=slot) if slot else argument
-
-    def one(step: Step) -> Step:
-        match step:
-            case Launch() | Call():
-                return replace(step, arguments=tuple(map(at, step.arguments)))
-            case Copy():
-                return replace(step, target=at(step.target), source=at(step.source))
-            case Repeat():
-                return replace(step, body=_relocate(step.body, moved))
-            case While():
-                condition = _relocate(step.condition, moved)
-                return replace(step, condition=condition, flag=at(step.flag), body=_relocate(step.body, moved))
-            case Branch():
-                branches = tuple(_relocate(b, moved) for b in step.branches)
-                return replace(step, index=at(step.index), branches=branches)
-            case Stamp():
-                return replace(step, log=at(step.log))
-
-    return tuple(map(one, steps))

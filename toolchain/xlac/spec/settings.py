@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from xlac.ir import ranges
 from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol
 from xlac.spec import arithmetic, schema
 from xlac.spec.arithmetic import Constants
@@ -77,6 +77,10 @@ def _range(low: int, most: int, by: int) -> str:
     return text + (f" and a multiple of {by}" if by > 1 else "")
 
 
+def _ends(declared: int | Symbol) -> tuple[int, int]:
+    return (declared, declared) if isinstance(declared, int) else (declared.min, declared.max)
+
+
 def narrowed(name: str, declared: int | Symbol, given: DimValue, place: Place) -> int | Symbol:
     """A size as the caller fixes or narrows it. Raises Fault."""
     if isinstance(given, Symbol):
@@ -85,9 +89,8 @@ def narrowed(name: str, declared: int | Symbol, given: DimValue, place: Place) -
         low, high = given
     elif isinstance(given, int):
         low = high = given
-    elif match := re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", str(given)):
-        low = int(match[1])
-        high = int(match[2] or match[1])
+    elif found := ranges.read(str(given), *_ends(declared)):
+        low, high = found
     else:
         raise Fault("XL2014", f"{given!r} is no size for {name!r}", place.key, "write 8, or 1..8")
     if isinstance(declared, int):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from xlac_sdk.capi.weights import places, weights_file
+from xlac_sdk.fingerprint import fingerprint
 from xlac_sdk.program import Program, Role, Slot
 
 
@@ -35,7 +33,7 @@ def block(programs: Sequence[Program]) -> Block:
             if slot.role is not Role.CONSTANT:
                 continue
             data = program.constants[slot.symbol]
-            key = _key(data, len(programs))
+            key = fingerprint(data) if len(programs) > 1 else b""  # those of one program are all different
             if not key or key not in kept:
                 symbol = f"v{number}_{slot.symbol}" if number else slot.symbol
                 one = replace(slot, symbol=symbol)
@@ -51,11 +49,3 @@ def block(programs: Sequence[Program]) -> Block:
     )  # fmt: skip
     where = places(whole)
     return Block(whole, {slot: where[one] for slot, one in shared.items()})
-
-
-def _key(data: np.ndarray, variants: int) -> bytes:
-    """What equal data have in common; nothing for a single variant, whose constants are all different."""
-    if variants == 1:
-        return b""
-    flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-    return f"{data.dtype}{data.shape}".encode() + hashlib.sha256(flat.data).digest()

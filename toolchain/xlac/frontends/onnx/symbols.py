@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from xlac.ir import ranges
 from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol, symbol
 from xlac.ir.dims import symbols as symbols_of
 from xlac_sdk.source import Diagnostic, SourceError
@@ -45,13 +46,13 @@ def sized(name: str, given: DimValue) -> Dim:
         return Sym((((given,), 1),))
     if isinstance(given, tuple):
         low, high = given
-    elif match := re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", str(given)):
-        low, high = int(match[1]), int(match[2] or match[1])
+    elif found := ranges.read(str(given), 0, UNBOUNDED):
+        low, high = found
     else:
         raise SourceError(Diagnostic("XL2014", f"{given!r} is no size for '{name}'", hint=f"{name}=8 or {name}=1..8"))
     if not 0 <= low <= high <= UNBOUNDED:
         raise SourceError(Diagnostic("XL2014", f"the range {low}..{high} of '{name}' is empty or too large"))
-    return low if low == high else symbol(name, low, high)
+    return low if low == high else symbol(name, low, high, opt=max(low, OPT) if high == UNBOUNDED else high)
 
 
 def plain(text: str) -> str:

@@ -1,0 +1,35 @@
+"""About how long work takes on one thread of a modest core, at the sizes to optimise for."""
+
+from __future__ import annotations
+
+from xlac_sdk.dims import at_opt
+from xlac_sdk.kernel import Kernel
+from xlac_sdk.program import Branch, Choice, Copy, Launch, Repeat, Step, While
+
+FLOPS_PER_NS, BYTES_PER_NS = 20, 10
+ENDLESS = 1e9  # what a loop of unknown length counts as
+
+
+def nanoseconds(kernel: Kernel) -> float:
+    """Of a kernel."""
+    return max(kernel.work.flops / FLOPS_PER_NS, kernel.work.bytes / BYTES_PER_NS)
+
+
+def estimate(steps: tuple[Step, ...]) -> float:
+    """Of steps, in nanoseconds: the longest way through them."""
+    total = 0.0
+    for step in steps:
+        match step:
+            case Launch(kernel=kernel):
+                total += nanoseconds(kernel)
+            case Copy(count=count, target=target):
+                total += at_opt(count) * target.slot.dtype.nbytes / BYTES_PER_NS
+            case Repeat(count=count, body=body):
+                total += at_opt(count) * estimate(body)
+            case While():
+                total += ENDLESS
+            case Branch(branches=branches):
+                total += max(map(estimate, branches), default=0.0)
+            case Choice():
+                total += max(map(estimate, step.paths))
+    return total
