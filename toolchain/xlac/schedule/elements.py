@@ -16,7 +16,8 @@
   that is Elementwise, its operation. Anything else must be bound first.
 * Every value is named by `let` in the block open at that time and reused there and in blocks inside it. So bind a
   node before anything that depends on it is read in that block.
-* `with masked(mask)`: vector loads and stores of the mask's lane count read and write only where it is true.
+* `with masked(mask)`: vector loads and stores of the mask's lane count read and write only where it is true;
+  `with guarded(condition)`: loads read only where it is.
 * Parameters are made when first asked for; `launch` collects those used, in the order inputs, outputs, others.
 """
 
@@ -129,6 +130,17 @@ class Elements:
         finally:
             self.mask = outer
 
+    @contextmanager
+    def guarded(self, condition: Expr | None) -> Iterator[None]:
+        """Loads inside read only where the condition is true, and are 0 elsewhere. A scalar, or as many lanes as an access."""
+        outer = self.guard
+        if condition is not None:
+            self.guard = condition if outer is None else build.apply(Primitive.AND, outer, condition)
+        try:
+            yield
+        finally:
+            self.guard = outer
+
     # ---- reading -----------------------------------------------------------------------------
 
     def at(self, node: Node, index: Index) -> Expr:
@@ -182,12 +194,8 @@ class Elements:
         """Elements of a node that are there where a condition says so."""
         if when is None:
             return self._value(node, index)
-        before = self.guard
-        self.guard = when if before is None else build.apply(Primitive.AND, before, when)
-        try:
+        with self.guarded(when):
             return self._value(node, index)
-        finally:
-            self.guard = before
 
     def _scopes(self) -> list[dict[Key, Expr]]:
         """The remembered values that are in scope, innermost block first."""

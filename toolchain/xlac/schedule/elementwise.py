@@ -51,21 +51,21 @@ class Job:
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """One launch for a group of one shape; a large group of several shapes takes one for each."""
-    jobs = [job for job in _jobs(group) if volume(job.shape) != 0]
-    large = len(jobs) > 1 and (cost.work(group).flops + cost.work(group).bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in jobs))
+    found = [job for job in jobs(group) if volume(job.shape) != 0]
+    large = len(found) > 1 and (cost.work(group).flops + cost.work(group).bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in found))
     launches: list[Launching] = []
     in_place: list[tuple[Node, Node]] = []
-    for number, batch in enumerate([[job] for job in jobs] if large else [jobs]):
+    for number, batch in enumerate([[job] for job in found] if large else [found]):
         if not batch:
             continue
         elements = Elements(Builder(), group, target)
         for job in batch:
             dry = Surveyor(elements, job.shape)
-            _store(dry.elements, dry.index, job.stores, streaming=False)
+            store(dry.elements, dry.index, job.stores, streaming=False)
             survey = dry.survey()
             _nest(elements, job, survey, streaming=_streams(group, target))
-            if len(jobs) == 1:
-                in_place = _in_place(dry.elements, survey)
+            if len(found) == 1:
+                in_place = overwritten(dry.elements, survey)
         launches.append(elements.launch(f"{name}_{number}" if number else name, cost.work(group)))
     return Scheduled(tuple(launches), tuple(in_place))
 
@@ -73,12 +73,12 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
 def _parallel(job: Job, group: Group, target: Target) -> bool:
     """Whether a nest may be split over threads: then it is alone in its kernel."""
     dry = Surveyor(Elements(Builder(), group, target), job.shape)
-    _store(dry.elements, dry.index, job.stores, streaming=False)
+    store(dry.elements, dry.index, job.stores, streaming=False)
     survey = dry.survey()
     return at_opt(volume(job.shape)) * (survey.flops + len(survey.accesses)) >= SERIAL_WORK
 
 
-def _jobs(group: Group) -> list[Job]:
+def jobs(group: Group) -> list[Job]:
     """Outputs of one shape share a nest; a concatenation has one for each piece."""
     by_shape: dict[Shape, list[tuple[Node, Node, Shape]]] = {}
     pieces: list[Job] = []
@@ -95,7 +95,7 @@ def _jobs(group: Group) -> list[Job]:
     return [Job(shape, tuple(stores)) for shape, stores in by_shape.items()] + pieces
 
 
-def _store(
+def store(
     elements: Elements, index: Index, stores: Sequence[tuple[Node, Node, Shape]], *, streaming: bool
 ) -> None:
     """All values before any store, so that an output may take the place of an input."""
@@ -110,7 +110,7 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
     loops = runs(job.shape, survey)
     each = survey.flops + len(survey.accesses)  # operations an element
     if not loops:
-        _store(elements, expand({}, job.shape), job.stores, streaming=False)
+        store(elements, expand({}, job.shape), job.stores, streaming=False)
         return
     inner = loops[-1]
     lanes = lanes_for(target, survey.dtypes, inner.extent)
@@ -121,7 +121,7 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
             with elements.masked(mask):
                 for base in bases:
                     at = expand({**counters, inner: build.ramp(base, 1, wide)}, job.shape)
-                    _store(elements, at, job.stores, streaming=streaming and mask is None and wide > 1)
+                    store(elements, at, job.stores, streaming=streaming and mask is None and wide > 1)
 
         strips(builder, target, start, length, lanes, copies, body, join)
 
@@ -172,7 +172,7 @@ def _streams(group: Group, target: Target) -> bool:
     return sum(map(cost.nbytes, group.outputs)) > STREAM * target.l3_bytes
 
 
-def _in_place(dry: Elements, survey: Survey) -> list[tuple[Node, Node]]:
+def overwritten(dry: Elements, survey: Survey) -> list[tuple[Node, Node]]:
     """Outputs that may overwrite an input: it is only read at the index that is being written."""
     found = []
     for node in dry.group.inputs:

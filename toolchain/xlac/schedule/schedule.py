@@ -14,6 +14,12 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """
     if all(t.size == 0 for node in group.outputs for t in node.results):
         return Scheduled(())
+    if target.warp:
+        from xlac.schedule.gpu.schedule import find
+
+        of_gpu = find(group.kind)
+        if of_gpu is not None:
+            return of_gpu(group, target, name)
     match group.kind:
         case Kind.ELEMENTWISE:
             from xlac.schedule.elementwise import schedule as write

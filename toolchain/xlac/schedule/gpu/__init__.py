@@ -1,0 +1,1 @@
+"""Schedules for targets whose threads run in warps, their blocks sharing memory."""

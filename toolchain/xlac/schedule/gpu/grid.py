@@ -1,0 +1,85 @@
+"""The loops of a GPU kernel: blocks around threads, memory that a block shares, and values combined between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from xlac.ir.dims import Dim
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Allocate, Buffer, Exchange, Expr, LoopKind, Space, Stmt
+from xlac_sdk.primitives import Primitive
+
+P = Primitive
+WARP = 32  # threads that exchange values; `Target.warp` of every GPU that has these schedules
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A thread of a kernel being written."""
+
+    builder: Builder
+    block: Expr
+    thread: Expr
+    threads: int  # of a block, a power of two
+    allocations: list[Stmt]  # what is written before the threads begin
+
+    def shared(self, hint: str, dtype: DType, size: int) -> Buffer:
+        """Memory that the threads of a block share."""
+        buffer = Buffer(self.builder.fresh(hint), dtype, size, Space.SHARED)
+        self.allocations.append(Allocate(buffer))
+        return buffer
+
+    def tree(self, primitive: Primitive, value: Expr, lanes: int) -> Expr:
+        """Values of `lanes` neighbouring threads (a power of two, up to a warp) combined; each has the result."""
+        value = self.builder.let("tree", value)
+        distance = lanes // 2
+        while distance:
+            value = self.builder.let("tree", build.apply(primitive, value, Exchange(value, distance)))
+            distance //= 2
+        return value
+
+    def across(self, values: Sequence[tuple[Primitive, Expr]], lanes: int) -> list[Expr]:
+        """Scalars of `lanes` neighbouring threads, or of the whole block, combined, each by its primitive.
+
+        Every thread of the block has to come here.
+        """
+        builder = self.builder
+        within = [self.tree(primitive, value, min(lanes, WARP)) for primitive, value in values]
+        if lanes <= WARP:
+            return within
+        assert lanes == self.threads, "a sum over several warps is one of the whole block"
+        warps = lanes // WARP
+        lane, warp = build.mod(self.thread, WARP), build.div(self.thread, WARP)
+        buffers = [self.shared("warps", value.dtype, warps) for value in within]
+        with builder.when(build.apply(P.EQ, lane, build.index(0))):
+            for buffer, value in zip(buffers, within, strict=True):
+                builder.store(buffer, warp, value)
+        builder.barrier()
+        found = []
+        for (primitive, _), buffer in zip(values, buffers, strict=True):
+            part = build.load(buffer, build.mod(lane, warps))
+            found.append(self.tree(primitive, part, warps))
+        return found
+
+
+@contextmanager
+def grid(builder: Builder, blocks: Dim, threads: int) -> Iterator[Grid]:
+    """The loops that every kernel of a GPU is: `blocks` of them, of `threads` threads each."""
+    with builder.loop("block", 0, blocks, kind=LoopKind.BLOCK) as block:
+        allocations = builder.open_blocks[-1]
+        with builder.loop("thread", 0, threads, kind=LoopKind.THREAD) as thread:
+            yield Grid(builder, block, thread, threads, allocations)
+
+
+def power_of_two(value: int) -> int:
+    """The greatest one that is not above, at least 1."""
+    return 1 << max(0, value.bit_length() - 1)
+
+
+def at_least(value: int) -> int:
+    """The least power of two that is not below."""
+    return 1 << max(0, value - 1).bit_length()

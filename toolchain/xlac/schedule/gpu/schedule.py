@@ -1,0 +1,21 @@
+"""Which schedule makes the kernels of a group on a GPU. A kind without one of its own here has that of the CPUs, whose
+loops the backend spreads over threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlac.schedule.group import Group, Kind, Scheduled
+from xlac_sdk.target import Target
+
+Write = Callable[[Group, Target, str], Scheduled]
+
+
+def find(kind: Kind) -> Write | None:
+    """The schedule for a kind of group; None where that of the CPUs has to do."""
+    match kind:
+        case Kind.ELEMENTWISE:
+            from xlac.schedule.gpu.elementwise import schedule as write
+        case _:
+            return None
+    return write
