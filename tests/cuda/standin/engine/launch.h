@@ -1,0 +1,45 @@
+// Running one launch of a kernel, for the driver.
+#pragma once
+
+#include <string>
+
+#include "engine.h"
+
+namespace standin {
+
+struct Launch {
+    std::string kernel;
+    dim3 grid, block;
+    size_t dynamic = 0;  // bytes of shared memory that the launch asks for
+    Range shared{};  // the static shared memory of the kernel's library
+    Range image{};  // where the library itself lies
+    Range arguments{};  // where those of the kernel lie
+    bool watched = false;  // whether its accesses are reported to `watch.cpp`
+    uint64_t seed = 0;  // the order of blocks, warps and lanes; 0: ascending
+};
+
+enum class Outcome { done, fault, illegal_address, misaligned_address };
+
+struct Result {
+    Outcome outcome = Outcome::done;
+    std::string what;
+};
+
+// Runs every block; a fault ends it. `invoke(state)` is one thread.
+Result run(const Launch &launch, void (*invoke)(void *), void *state);
+
+[[noreturn]] void fault_of(Outcome outcome, const std::string &what);
+
+// Where threads' stacks lie, so that watched accesses to them pass.
+Range stacks();
+
+// The smallest allocation of the device that holds an address, or none: answered by the driver.
+Range allocation(const void *address);
+
+// ---- what watch.cpp is told
+
+void watch_launch(const Launch &launch);
+void watch_block(unsigned char *dynamic, size_t bytes);
+void watch_end();
+
+}  // namespace standin

@@ -1,0 +1,87 @@
+"""Builds what stands in for a GPU: a driver, and libraries of generated kernels for it. Needs g++.
+
+Everything is kept under a folder by what it is made of, so that a second run compiles nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from functools import cached_property
+from pathlib import Path
+
+SOURCES = Path(__file__).parent / "standin"
+KEPT = Path(__file__).parents[2] / ".pytest_cache" / "d" / "standin"
+COMPILE = ("g++", "-std=c++20", "-fPIC", "-w")
+WATCHED = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=0")
+
+KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\(([^,)]+)[^)]*\)\s*)?(\w+)\s*\(")
+DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?((?:unsigned\s+)?\w+)\s+(\w+)\[\];")
+
+
+class Standin:
+    """The stand-in driver and what compiles for it. Nothing is built before it is asked for."""
+
+    def __init__(self, folder: Path = KEPT) -> None:
+        self._root = folder
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where everything made of these sources by this compiler is kept."""
+        version = subprocess.run(["g++", "--version"], capture_output=True, check=True).stdout
+        files = [file.read_bytes() for file in sorted(SOURCES.rglob("*.[hc]*")) if file.is_file()]
+        made = self._root / _hash(version, *files, Path(__file__).read_bytes())
+        made.mkdir(parents=True, exist_ok=True)
+        return made
+
+    @cached_property
+    def driver(self) -> Path:
+        """`libcuda.so.1`."""
+        sources = [*map(str, sorted(SOURCES.glob("engine/*.cpp"))), *map(str, sorted(SOURCES.glob("driver/*.cpp")))]
+        flags = ("-O1", "-shared", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1")
+        return self._made("libcuda.so.1", [*COMPILE, *flags, *sources, "-ldl"])
+
+    def library(self, text: str, *, watched: bool = False) -> Path:
+        """Kernels of CUDA C++ as a library for the driver; `watched`, every access is looked at: much slower."""
+        flags = (*COMPILE, "-O1", *(WATCHED if watched else ()))
+        header = self._made(
+            f"{'watched' if watched else 'plain'}/cuda_host.h.gch", [*flags, "-x", "c++-header", str(SOURCES / "cuda_host.h")]
+        )
+        name = f"{'watched' if watched else 'plain'}/{_hash(text.encode())}"
+        source = self.folder / f"{name}.cu"
+        source.write_text(hosted(text), encoding="utf-8")
+        compile = [*flags, f"-I{header.parent}", f"-I{SOURCES}", "-include", "cuda_host.h", "-x", "c++", "-c", str(source)]
+        made = self._made(f"{name}.o", compile)
+        return self._made(f"{name}.so", ["g++", "-shared", str(made), str(self.driver)])
+
+    def _made(self, name: str, command: list[str]) -> Path:
+        """A file that a command makes, unless it is there; whole or not at all, also with others at work."""
+        file = self.folder / name
+        if file.exists():
+            return file
+        file.parent.mkdir(exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=file.parent)
+        os.close(descriptor)
+        done = subprocess.run([*command, "-o", temporary], capture_output=True, text=True)
+        if done.returncode:
+            Path(temporary).unlink(missing_ok=True)
+            raise RuntimeError(f"{' '.join(command)}\n{done.stderr[:6000]}")
+        Path(temporary).replace(file)
+        return file
+
+
+def hosted(text: str) -> str:
+    """Generated text with what only the host needs: a way in for each kernel, and dynamic shared memory by pointer."""
+    text = DYNAMIC.sub(r"\1 *const \2 = reinterpret_cast<\1 *>(standin::dynamic_shared());", text)
+    entries = [f"STANDIN_ENTRY({name}, {threads or 1024})" for threads, name in KERNEL.findall(text)]
+    return "\n".join([text, *entries, ""])
+
+
+def _hash(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()[:20]
