@@ -8,7 +8,8 @@ Semantics, settled once for every backend (StableHLO's, or XLA CPU's where Stabl
 * a shift by at least the width gives 0, or all sign bits for `shr` of a signed integer;
 * `cast` of a float to an integer truncates, saturates, and turns NaN into 0; to bool it is `x != 0`;
 * `cast` to a narrower float rounds to nearest even; between integers it wraps;
-* `round` goes to the nearest integer, ties to even.
+* `round` goes to the nearest integer, ties to even;
+* `ldexp(x, n)` is x * 2^n, rounded once, for a signed integer n as wide as x.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Primitive(Enum):
     SIGMOID = "sigmoid"
     ERF = "erf"
     RSQRT = "rsqrt"
+    LDEXP = "ldexp"
     ATAN2 = "atan2"
     POPCNT = "popcnt"
     CLZ = "clz"
@@ -90,6 +92,15 @@ MANDATORY = frozenset(list(Primitive)[:21])
 TRANSCENDENTAL = frozenset(
     Primitive(name) for name in "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf rsqrt atan2".split()
 )
+
+
+def operand_dtypes(primitive: Primitive, dtype: DType) -> tuple[DType, ...]:
+    """What a primitive on values of `dtype` takes: select a condition first, ldexp an exponent of the same width."""
+    if primitive is Primitive.SELECT:
+        return DType.BOOL, dtype, dtype
+    if primitive is Primitive.LDEXP:
+        return dtype, DType.I64 if dtype is DType.F64 else DType.I32
+    return (dtype,) * primitive.arity
 
 
 def result_dtype(primitive: Primitive, operands: tuple[DType, ...]) -> DType:

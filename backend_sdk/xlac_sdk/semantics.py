@@ -217,6 +217,10 @@ def _sigmoid(x: Any) -> Any:
     return np.where(x >= 0, 1 / (1 + small), np.where(np.isnan(x), x, small / (1 + small)))
 
 
+def _ldexp(x: Any, n: Any) -> Any:
+    return np.ldexp(x, np.clip(n, -5000, 5000).astype(np.int32))  # C's int; no float spans more exponents
+
+
 def _popcnt(x: Any) -> Any:
     x = np.asarray(x)
     flat = np.ascontiguousarray(x).reshape(-1)
@@ -276,6 +280,7 @@ _MEANINGS: dict[Primitive, Callable[..., Any]] = {
     P.ERF: _through(lambda x: np.asarray(_object_erf(x)).astype(np.float64)),
     P.RSQRT: _through(lambda x: 1 / np.sqrt(x)),
     P.ATAN2: _through(np.arctan2),
+    P.LDEXP: _ldexp,
     P.POPCNT: _popcnt,
     P.CLZ: _clz,
 }

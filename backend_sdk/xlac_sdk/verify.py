@@ -35,7 +35,7 @@ from xlac_sdk.kernel import (
     Store,
     Var,
 )  # fmt: skip
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.primitives import Primitive, operand_dtypes
 from xlac_sdk.program import Program
 from xlac_sdk.semantics import FOLDABLE
 from xlac_sdk.sharing import roots, walk
@@ -270,13 +270,8 @@ class _Verifier:
             whole = first.bits == expr.dtype.bits and DType.BOOL not in (first, expr.dtype)
             self.need(whole, f"a {first} has no bits of a {expr.dtype}")
             return
-        if primitive is P.LDEXP:
-            whole = operands[1].dtype.is_integer and operands[1].dtype.is_signed and operands[1].dtype.bits == first.bits
-            self.need(whole, f"the exponent of an ldexp of {first} is {operands[1].dtype}")
-            operands = operands[:1]
-        for operand in operands:
-            if operand.dtype is not first:
-                raise self.fail(f"'{primitive.value}' meets {', '.join(o.dtype.value for o in operands)}")
+        if tuple(o.dtype for o in operands) != operand_dtypes(primitive, first):
+            raise self.fail(f"'{primitive.value}' meets {', '.join(o.dtype.value for o in operands)}")
         result = DType.BOOL if primitive.is_comparison else first
         if expr.dtype is not result:
             raise self.fail(f"'{primitive.value}' of {first} is said to be {expr.dtype}")

@@ -7,16 +7,17 @@ import pytest
 from cpu_programs import both, kernel_of, machine, same, samples
 
 from xlac_sdk.build import apply, fold, load, ramp
+from xlac_sdk.conformance.values import arguments
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Const, Kernel, LoopKind
-from xlac_sdk.primitives import TRANSCENDENTAL, Primitive
+from xlac_sdk.primitives import TRANSCENDENTAL, Primitive, operand_dtypes
 from xlac_sdk.semantics import FOLDABLE
 from xlac_sdk.verify import applies
 
 P = Primitive
 COUNT = 192
 LANES = (1, 3, 4, 16)
-EXACT = [p for p in Primitive if p not in TRANSCENDENTAL and p not in (P.CAST, P.BITCAST, P.SELECT)]
+EXACT = [p for p in Primitive if p not in TRANSCENDENTAL and p not in (P.CAST, P.BITCAST, P.SELECT, P.LDEXP)]
 
 
 def everything(dtype: DType, lanes: int) -> tuple[Kernel, dict[str, DType]]:
@@ -51,6 +52,29 @@ def test_every_exact_primitive_agrees(dtype: DType, cpu: str, x86: bool) -> None
         ours, right = both(kernel, machine(cpu=cpu), **arrays)
         for name in kinds:
             assert same(ours[name], right[name]), (name, dtype, lanes, cpu, _where(ours[name], right[name], arrays))
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
+@pytest.mark.parametrize("lanes", (*LANES, 64))
+@pytest.mark.parametrize("cpu", ["", "x86-64-v4", "x86-64-v3"])
+def test_scaling_by_powers_of_two_is_exact(dtype: DType, lanes: int, cpu: str, x86: bool) -> None:
+    """By an instruction where the machine has one, else by three products."""
+    if cpu and not x86:
+        pytest.skip("an x86 CPU")
+    _, whole = operand_dtypes(P.LDEXP, dtype)
+    values, exponents = arguments(P.LDEXP, (dtype, whole), COUNT)
+    count = len(values)
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", 0, count, lanes) as i:
+            at = ramp(i, 1, lanes)
+            b.store(buffers["y"], at, apply(P.LDEXP, load(buffers["x"], at), load(buffers["n"], at)))
+
+    target = machine(cpu=cpu)
+    assert (P.LDEXP in target.primitives) == target.masked or not x86
+    kernel = kernel_of(body, {"x": (dtype, count), "n": (whole, count)}, {"y": (dtype, count)})
+    ours, right = both(kernel, target, x=values, n=exponents)
+    assert same(ours["y"], right["y"])
 
 
 def _where(ours, right, arrays):  # type: ignore[no-untyped-def]

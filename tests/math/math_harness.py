@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ FUSED = Target(
     "fused", fma=True, primitives=PLAIN.primitives | {P.FMA, P.FLOOR, P.TRUNC, P.ROUND, P.ABS, P.NEG, P.MAX, P.MIN},
     lacks=PLAIN.lacks,
 )  # fmt: skip
-TARGETS = {"plain": PLAIN, "fused": FUSED}
+SCALING = replace(FUSED, name="scaling", primitives=FUSED.primitives | {P.LDEXP})
+TARGETS = {"plain": PLAIN, "fused": FUSED, "scaling": SCALING}
 
 
 def kernel_of(primitive: Primitive, dtypes: Sequence[DType], count: int, result: DType | None = None, lanes: int = 1) -> Kernel:

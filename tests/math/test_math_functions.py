@@ -142,6 +142,17 @@ def test_exact_functions(primitive: P, kind: Any, name: str) -> None:
     assert (np.signbit(got) == np.signbit(exact))[~np.isnan(exact)].all()
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64], ids=["f32", "f64"])
+def test_scaling_by_powers_of_two_rounds_once(kind: Any) -> None:
+    whole = np.int32 if kind is np.float32 else np.int64
+    x, rng = points(kind), np.random.default_rng(4)
+    for spread in (40, 300, 3000, np.iinfo(whole).max):
+        n = rng.integers(-spread, spread, len(x), whole)
+        with np.errstate(all="ignore"):
+            exact = np.ldexp(x, np.clip(n, -5000, 5000).astype(np.int32))
+        np.testing.assert_array_equal(expanded(P.LDEXP, [x, n], PLAIN), exact)
+
+
 @pytest.mark.parametrize("kind", FLOATS, ids=["f32", "f64"])
 @pytest.mark.parametrize("primitive", [P.MAX, P.MIN, P.LE, P.NE])
 def test_orders(primitive: P, kind: Any) -> None:

@@ -9,7 +9,7 @@ from xlac_sdk.conformance.case import EXACT, Array, Case, Tolerance
 from xlac_sdk.conformance.values import arguments
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Access, Buffer, Expr, Kernel
-from xlac_sdk.primitives import TRANSCENDENTAL, Primitive
+from xlac_sdk.primitives import TRANSCENDENTAL, Primitive, operand_dtypes
 from xlac_sdk.program import Argument, Launch, Program, Role, Slot, Step
 from xlac_sdk.target import Target
 from xlac_sdk.verify import applies
@@ -50,9 +50,9 @@ def _signatures(primitive: Primitive) -> list[tuple[DType, ...]]:
     if primitive is P.BITCAST:
         return [(a, b) for a in DType for b in DType if a is not b and a.bits == b.bits and DType.BOOL not in (a, b)]
     if primitive is P.SELECT:
-        return [(DType.BOOL, d, d, d) for d in DType]
+        return [(*operand_dtypes(primitive, d), d) for d in DType]
     return [
-        (*[d] * primitive.arity, DType.BOOL if primitive.is_comparison else d) for d in DType if applies(primitive, d)
+        (*operand_dtypes(primitive, d), DType.BOOL if primitive.is_comparison else d) for d in DType if applies(primitive, d)
     ]
 
 
@@ -64,7 +64,7 @@ def _case(primitive: Primitive, part: Sequence[tuple[tuple[DType, ...], int]], v
         operands, result = signature[:-1], signature[-1]
         arrays = arguments(primitive, operands, max(COUNT, lanes))
         size = len(arrays[0])
-        label = f"{operands[0]}->{result}" if primitive in (P.CAST, P.BITCAST) else operands[-1].value
+        label = f"{operands[0]}->{result}" if primitive in (P.CAST, P.BITCAST) else (operands[0] if primitive.is_comparison else result).value
         mine = []
         for position, (dtype, array) in enumerate(zip(operands, arrays, strict=True)):
             name = f"{label}.{'abc'[position]}"

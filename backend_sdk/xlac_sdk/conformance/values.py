@@ -53,6 +53,11 @@ def arguments(primitive: Primitive, dtypes: tuple[DType, ...], count: int) -> tu
     crossed = list(itertools.product(*pools))
     columns = [np.array(column, d.numpy) for column, d in zip(zip(*crossed, strict=True), dtypes, strict=True)]
     extra = -len(columns[0]) % count + count
+    if primitive is P.LDEXP:
+        spread = 2 * dtypes[0].bits**2 // 10  # the exponents of f32 and of f64, denormals included, and some more
+        return np.concatenate([columns[0], _random(rng, dtypes[0], extra, 1e3)]), np.concatenate(
+            [columns[1], rng.integers(-spread, spread, extra).astype(dtypes[1].numpy)]
+        )
     return tuple(
         np.concatenate([c, _random(rng, d, extra, _SPREAD.get(primitive, 1e3))]) for c, d in zip(columns, dtypes, strict=True)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.math.comparison import magnitude, sign_bit, with_sign
-from xlac_sdk.math.parts import Pair, nearest_integer, power_of_two, scaled
+from xlac_sdk.math.parts import nearest_integer, power_of_two, scaled
 from xlac_sdk.math.writer import Value, Writer
 from xlac_sdk.primitives import Primitive as P
 
@@ -54,19 +54,18 @@ RANGE2 = {DType.F32: (-151.0, 128.5), DType.F64: (-1076.0, 1024.5)}
 FAST = {DType.F32: (-88.0, 88.7), DType.F64: (-709.0, 709.7)}
 
 
-def _reduced(m: Writer, x: Value) -> tuple[Value, Pair, Value]:
-    """x = n ln 2 + r: n as an integer, r as an unevaluated pair, and n as a float."""
+def _reduced(m: Writer, x: Value) -> tuple[Value, Value, Value]:
+    """x = n ln 2 + r: n as an integer and as a float, and r + n times the low part of ln 2, exactly."""
     n, exponent = nearest_integer(m, x, LOG2E)
-    high, low = LN2[x.dtype]
-    return exponent, (m.fma(n, -high, x), n * low), n
+    return exponent, n, m.fma(n, -LN2[x.dtype][0], x)
 
 
 def exp(m: Writer, x: Value) -> Value:
     """e^x = 2^n (1 + r + r^2 q(r)): 1 ulp; denormal results rounded once more. Fast: they are 0."""
     x = x.at_least((FAST if m.fast else RANGE)[x.dtype][0]).at_most((FAST if m.fast else RANGE)[x.dtype][1])
-    exponent, (high, low), _ = _reduced(m, x)
-    r = high - low
-    p = m.fma(m.polynomial(r, EXP[x.dtype]), r * r, r) + 1.0
+    exponent, n, high = _reduced(m, x)
+    r = m.fma(n, -LN2[x.dtype][1], high)
+    p = m.polynomial(r, (1.0, 1.0, *EXP[x.dtype])) if m.fused(x.dtype) else m.fma(m.polynomial(r, EXP[x.dtype]), r * r, r) + 1.0
     if m.fast:
         return p * power_of_two(m, exponent, x)
     return scaled(m, p, exponent)
@@ -88,7 +87,8 @@ def expm1(m: Writer, x: Value) -> Value:
     """
     low, high = (-25.0, 89.0) if x.dtype is DType.F32 else (-55.0, 710.0)
     t = x.at_least(low).at_most(high)
-    exponent, (r1, r0), _ = _reduced(m, t)
+    exponent, n, r1 = _reduced(m, t)
+    r0 = n * LN2[x.dtype][1]
     r = r1 - r0
     tail = m.fma(m.polynomial(r, EXP[x.dtype]), r * r, (r1 - r) - r0)  # what r + r^2 q leaves beyond r
     half = power_of_two(m, exponent - 1, x)
@@ -97,6 +97,16 @@ def expm1(m: Writer, x: Value) -> Value:
     y = (m.fma(half, tail, lost) + total) * 2.0
     y = m.select(exponent.eq(0), r + tail, y)
     return m.select(magnitude(x) < x.format.smallest_normal, x, y)  # and -0
+
+
+def ldexp(m: Writer, x: Value, n: Value) -> Value:
+    """x * 2^n in three products: the first two are exact wherever the result is not 0 or infinite."""
+    f = x.format
+    up, least = f.bias, 1 - f.bias
+    for _ in range(2):
+        step = m.select(n > up, n.like(up), m.select(n < least, n.like(least + f.mantissa + 1), 0))
+        x, n = x * power_of_two(m, step, x), n - step
+    return x * power_of_two(m, n.at_least(least).at_most(up), x)
 
 
 def tanh(m: Writer, x: Value) -> Value:

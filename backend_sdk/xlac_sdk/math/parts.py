@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlac_sdk.math.writer import Value, Writer
+from xlac_sdk.primitives import Primitive as P
 
 Pair = tuple[Value, Value]  # an unevaluated sum, the second at most half an ulp of the first
 
@@ -14,7 +15,9 @@ def power_of_two(m: Writer, n: Value, like: Value) -> Value:
 
 
 def scaled(m: Writer, x: Value, n: Value) -> Value:
-    """x * 2^n for |n| up to twice the bias, in two steps so that only the second can round (to a denormal)."""
+    """x * 2^n for |n| up to twice the bias: two steps where there is no instruction, of which the second may round to a denormal."""
+    if m.spells(P.LDEXP, (x,)):
+        return m.native(P.LDEXP, x, n)
     half = n >> 1
     return (x * power_of_two(m, half, x)) * power_of_two(m, n - half, x)
 

@@ -35,6 +35,7 @@ EXPANSIONS: dict[P, Expansion] = {
     P.SIN: trigonometric.sin,
     P.COS: trigonometric.cos,
     P.ATAN2: trigonometric.atan2,
+    P.LDEXP: exponential.ldexp,
     P.POPCNT: integers.count_ones,
     P.CLZ: integers.leading_zeros,
 }

@@ -17,7 +17,7 @@ from xlac_sdk.target import Request, Target
 
 P = Primitive
 FLOATS = (DType.F32, DType.F64)
-NATIVE = frozenset(Primitive) - {P.SIGMOID}  # 1 / (1 + exp(-x)) loses the small results
+NATIVE = frozenset(Primitive) - {P.SIGMOID, P.LDEXP}  # 1 / (1 + exp(-x)) loses the small results; ldexp() is slow
 FUNCTIONS = (
     P.REM, P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.ABS, P.SQRT, P.RSQRT, P.EXP, P.LOG, P.SIN, P.COS, P.POW, P.EXP2, P.EXPM1,
     P.LOG2, P.LOG1P, P.TANH, P.ERF, P.ATAN2,

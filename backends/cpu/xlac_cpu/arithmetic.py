@@ -37,8 +37,9 @@ _COMPARE = {P.LT: "lt", P.LE: "le", P.EQ: "eq", P.NE: "ne"}
 
 NATIVE = frozenset(_ROUNDING) | frozenset(_FLOAT) | frozenset(_INTEGER) | frozenset(_COMPARE) | {
     P.MAX, P.MIN, P.SHL, P.SHR, P.SELECT, P.CAST, P.BITCAST, P.NEG, P.NOT, P.FMA, P.POPCNT, P.CLZ,
+    P.LDEXP,
 }  # fmt: skip
-"""The primitives that become a few instructions everywhere (FMA: where the machine has it)."""
+"""The primitives that become a few instructions everywhere (FMA, LDEXP: where the machine has them)."""
 
 
 def spell(w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
@@ -59,6 +60,10 @@ def spell(w: Writer, primitive: Primitive, x: tuple[str, ...], dtype: DType, lan
                 return w.op(f"fneg {kind} {x[0]}")
             case P.FLOOR | P.CEIL | P.TRUNC | P.ROUND | P.SQRT | P.ABS:
                 return w.intrinsic(f"llvm.{_ROUNDING[primitive]}.{name}", kind, (kind, x[0]))
+            case P.LDEXP:
+                whole = DType.I32 if dtype is DType.F32 else DType.I64
+                exponent = suffix(register(whole), lanes)
+                return w.intrinsic(f"llvm.ldexp.{name}.{exponent}", kind, (kind, x[0]), (register(whole, lanes), x[1]))
             case _ if primitive in _LIBRARY:
                 return w.intrinsic(f"llvm.{_LIBRARY[primitive]}.{name}", kind, *((kind, v) for v in x))
     else:

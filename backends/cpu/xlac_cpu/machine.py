@@ -98,7 +98,8 @@ def target(request: Request) -> Target:
     )
     own = found.triple == host().triple and not request.cpu
     l1, l2, l3 = caches() if own else (32 << 10, 512 << 10, 8 << 20)
-    absent = set() if found.fma else {Primitive.FMA}
+    has = {Primitive.FMA: found.fma, Primitive.LDEXP: found.is_x86 and found.masked}  # AVX-512 scales by powers of two
+    absent = {primitive for primitive, there in has.items() if not there}
     pairs = (word.split(".") for word in found.lacks.split())
     lacks = {(Primitive(name), DType(dtype)) for name, dtype in pairs}
     return Target(
