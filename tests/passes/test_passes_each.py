@@ -23,6 +23,9 @@ from xlac.passes.context import Context
 from xlac.passes.pipeline import optimize
 from xlac.passes.trace import Trace
 from xlac.passes.weights import Weights
+from xlac.schedule import whole
+from xlac.schedule.fusion import partition
+from xlac.schedule.group import Kind
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 from xlac_sdk.target import Target
@@ -83,6 +86,19 @@ def test_expansion_keeps_the_origin() -> None:
 def test_a_claimed_composite_keeps_its_name() -> None:
     g = graph(softmax_of(x(3, 4)))
     assert expand.run(g, Trace(), Context(Target("t", claims=frozenset({"softmax"})))) is g
+
+
+def test_what_a_schedule_takes_whole_is_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rows_of_eight(node: Node, target: Target) -> bool:
+        return target.vector_bytes > 0 and node.shape[-1] == 8
+
+    monkeypatch.setitem(whole.TAKEN, "softmax", (Kind.SORT, rows_of_eight))
+    vectors, scalars = Target("t", vector_bytes=64), Target("t")
+    eight, nine = (graph(softmax_of(x(4, n))) for n in (8, 9))
+    assert expand.run(eight, Trace(), Context(vectors)) is eight
+    assert [g.kind for g in partition(eight, vectors).groups] == [Kind.SORT]
+    for g, target in ((nine, vectors), (eight, scalars)):
+        assert not counts(expand.run(g, Trace(), Context(target)))["softmax"]
 
 
 def test_expansion_enters_bodies_and_composites_in_composites() -> None:

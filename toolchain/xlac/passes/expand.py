@@ -1,4 +1,4 @@
-"""Replaces composites that the target does not claim by their definitions, down to what kernels can compute."""
+"""Replaces composites that neither the target claims nor a schedule takes whole by their definitions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from xlac.ir.op import Composite, Elementwise, Op
 from xlac.ops.control import Pick
 from xlac.passes.context import Context
 from xlac.passes.trace import Trace
+from xlac.schedule.whole import kind_taken
 from xlac_sdk.source import Origin
+from xlac_sdk.target import Target
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:
-    return Expander(context.target.claims, trace).graph(graph)
+    return Expander(context.target, trace).graph(graph)
 
 
 class Expander:
@@ -23,8 +25,8 @@ class Expander:
     A composite whose expansion the trace refuses stays, which the interpreter runs and no schedule takes.
     """
 
-    def __init__(self, claims: Collection[str], trace: Trace) -> None:
-        self.claims, self.trace = claims, trace
+    def __init__(self, target: Target, trace: Trace) -> None:
+        self.target, self.trace = target, trace
         self.done: dict[Graph, Graph] = {}
         self.parts: dict[Node, tuple[Node, ...]] = {}  # what the results of an expanded node became
 
@@ -38,7 +40,7 @@ class Expander:
         op = node.op
         if isinstance(op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][op.index]
-        if is_expanded(op) and op.mnemonic not in self.claims and self.trace.permits(f"expansion of {op.mnemonic}", node):
+        if is_expanded(op) and not self.keeps(node) and self.trace.permits(f"expansion of {op.mnemonic}", node):
             assert isinstance(op, Composite)
             found = self.expand(node, op)
             if len(found) == 1:
@@ -46,6 +48,9 @@ class Expander:
             self.parts[node] = found
             return node
         return map_bodies(node, self.graph) if op.bodies() else node
+
+    def keeps(self, node: Node) -> bool:
+        return node.op.mnemonic in self.target.claims or kind_taken(node, self.target) is not None
 
     def expand(self, node: Node, op: Composite) -> tuple[Node, ...]:
         results = op.expand(*node.inputs)

@@ -31,6 +31,7 @@ from xlac.schedule.cluster import (
 )  # fmt: skip
 from xlac.schedule.group import Group, Kind, Partition
 from xlac.schedule.siblings import join_siblings
+from xlac.schedule.whole import kind_taken
 from xlac_sdk.target import Target
 
 LAUNCH = 1 << 14  # bytes that could be moved in the time that another kernel takes to begin
@@ -127,7 +128,7 @@ class _Fusion:
 
     def _kind(self, node: Node) -> Kind | None:
         if isinstance(node.op, Composite) and not isinstance(node.op, Elementwise):
-            return Kind.CLAIMED
+            return kind_taken(node, self.target) or Kind.CLAIMED
         return HEROES.get(node.op.mnemonic)
 
     def _found(self, kind: Kind, node: Node) -> Cluster:

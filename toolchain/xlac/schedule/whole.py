@@ -1,0 +1,24 @@
+"""Composites that schedules take whole: one kernel does better than those of the definition.
+
+`TAKEN` says for a composite which kind of group it founds, and for which nodes and targets. The pass that expands
+composites asks here, and fusion; `schedule.py` finds the kernel by the kind, as for any other group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlac.ir.graph import Node
+from xlac.schedule.group import Kind
+from xlac_sdk.target import Target
+
+Takes = Callable[[Node, Target], bool]
+
+TAKEN: dict[str, tuple[Kind, Takes]] = {}
+"""By mnemonic."""
+
+
+def kind_taken(node: Node, target: Target) -> Kind | None:
+    """The kind of group that a composite founds when it is taken whole, or None where it is to be expanded."""
+    kind, takes = TAKEN.get(node.op.mnemonic, (None, None))
+    return kind if takes is not None and takes(node, target) else None
