@@ -12,6 +12,7 @@ from xlac.ops.convert import Cast
 from xlac.ops.reduction import Reduce
 from xlac.ops.scalar import Add, Compare, Exp, Max, Mul, Select, Sub
 from xlac.ops.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
+from xlac.schedule.fusion import partition
 from xlac.schedule.group import Group, Kind
 from xlac.schedule.schedule import schedule
 from xlac_sdk.dtypes import DType
@@ -253,6 +254,16 @@ def test_large_reductions_on_every_target() -> None:
 
 
 SPLIT = [((300_001,), (0,)), ((3, 70_001), (1,)), ((70_001, 3), (0,)), ((64, 3, 2000), (0, 2)), ((2, 100_000, 2), (1,)), ((1 << 19,), (0,))]
+
+
+@pytest.mark.parametrize("shape, axes", SPLIT, ids=str)
+def test_fusion_leads_few_results_of_many_elements_to_threads(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    x = param("x", shape)
+    total = Node.of(Reduce(axes, "add"), Node.of(Mul(), x, x))
+    threaded = Target("threads", vector_bytes=64, masked=True, threads=2)
+    (group,) = partition(Graph("total", (x,), {"total": total}), threaded).groups
+    first, second = schedule(group, threaded, "k").launches
+    assert first.kernel.parallel is not None and second.kernel.parallel is None
 
 
 @pytest.mark.parametrize("shape, axes", SPLIT, ids=str)

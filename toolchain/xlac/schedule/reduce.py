@@ -1,4 +1,4 @@
-"""Reductions over columns, middle axes or everything.
+"""Reductions over any axes: rows, columns, middle axes or everything.
 
 The loops are those of `rows`. What is added here: a reduction with few results and many elements is split
 over threads. A first launch writes partial results of stretches to scratch memory, a second combines them; the

@@ -23,9 +23,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     match group.kind:
         case Kind.ELEMENTWISE:
             from xlac.schedule.elementwise import schedule as write
-        case Kind.ROWS:
-            from xlac.schedule.rows import schedule as write
-        case Kind.REDUCE:
+        case Kind.ROWS | Kind.REDUCE:
             from xlac.schedule.reduce import schedule as write
         case Kind.DOT:
             from xlac.schedule.dot import schedule as write
