@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
 
-from xlac_sdk.kernel import Kernel
 from xlac_sdk.program import Call, Program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
+    from xlac_sdk.kernel import Kernel
     from xlac_sdk.package import Artefact, Package, Packaging, Variant
 
 Array = NDArray[Any]
@@ -66,6 +66,14 @@ class Backend(ABC):
         None when it needs the steps themselves: then whole compilations are not kept.
         """
         return None
+
+    def settle(self, artifact: Path, program: Program, target: Target, folder: Path) -> None:
+        """Writes into the folder of a kept compilation what lets `revive` do without `load`; nothing, by default."""
+        return
+
+    def revive(self, folder: Path, artifact: Path, program: Program, target: Target) -> Executable:
+        """What `load` gives, for a kept compilation whose folder `settle` has written to; the program has no steps."""
+        return self.load(artifact, program, target)
 
     def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
         """Writes the forms of `wanted`, all among `forms`, into a folder: what other programs are built with.

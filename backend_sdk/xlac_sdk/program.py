@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from xlac_sdk.dims import Dim, Shape, Symbol, at_opt, evaluate, most, volume
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Kernel, Work
 from xlac_sdk.source import Origin
+
+if TYPE_CHECKING:  # what is only called needs no kernels
+    from xlac_sdk.kernel import Kernel, Work
 
 
 class Role(Enum):
@@ -228,6 +230,8 @@ class Program:
 
 
 def _work(steps: tuple[Step, ...]) -> Work:
+    from xlac_sdk.kernel import Work
+
     flops = nbytes = 0
     for step in steps:
         times, inner = 1, Work()

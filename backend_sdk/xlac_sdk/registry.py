@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 
 from xlac_sdk.backend import Backend
@@ -29,6 +28,8 @@ def find(name: str) -> Backend:
             problem = f"backend '{name}': {point.value} is a {type(backend).__name__}, not an xlac_sdk Backend"
             raise UnsupportedError(Diagnostic("XL5003", problem))
         return backend
+    from difflib import get_close_matches
+
     names = installed()
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"installed: {', '.join(names) or 'none'}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import Any
 
 from xlac_sdk.dtypes import DType
@@ -68,6 +70,20 @@ class Target:
             return {"facts": self.facts}
         return found if isinstance(found, dict) else {"facts": found}
 
+    def told(self) -> dict[str, Any]:
+        """Every fact as JSON: `Target.of` makes the target of it again."""
+        values = {name: getattr(self, name) for name in (f.name for f in fields(self))}
+        return {name: sorted(map(_word, value)) if isinstance(value, frozenset) else value for name, value in values.items()}
+
+    @staticmethod
+    def of(told: Mapping[str, Any]) -> Target:
+        """A target from what `told` gave; raises KeyError, TypeError or ValueError for anything else."""
+        kinds: dict[str, Callable[[Any], Any]] = {
+            "dtypes": DType, "primitives": Primitive, "guards": Primitive, "instructions": str, "claims": str,
+            "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])),
+        }  # fmt: skip
+        return Target(**{**told, **{name: frozenset(map(kind, told[name])) for name, kind in kinds.items()}})
+
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register, at least 1. Halves count as their compute type."""
         return max(1, self.vector_bytes // dtype.compute.nbytes)
@@ -75,3 +91,10 @@ class Target:
     def spells(self, primitive: Primitive, dtype: DType) -> bool:
         """True when the backend writes a primitive on operands of `dtype` itself."""
         return primitive in self.primitives and (primitive, dtype) not in self.lacks
+
+
+def _word(value: Any) -> Any:
+    """One of a set of facts as JSON."""
+    if isinstance(value, tuple):
+        return [_word(part) for part in value]
+    return value.value if isinstance(value, Enum) else value

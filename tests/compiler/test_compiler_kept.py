@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import xlac
 from xlac import compiler, kept
 from xlac.compiled import Compiled
+from xlac_cpu import shared
 
 SPEC = """\
 xlac: 1
@@ -85,6 +87,29 @@ def test_it_imports_nothing_of_the_compiler(spec: Path) -> None:
     assert float(total) == pytest.approx(float(xlac.compile(spec, dims={"n": 2})(np.ones((2, 4), np.float32)).sum()))
 
 
+LLVM = "import sys, numpy, xlac; m = xlac.compile(sys.argv[1], dims={'n': 2}, threads=int(sys.argv[2]));" \
+       "print(float(m(numpy.ones((2, 4), numpy.float32)).sum()), 'llvmlite' in sys.modules)"  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("ld") is None and shutil.which("ld.lld") is None, reason="there is no linker here")
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_kept_code_is_opened_without_llvm_where_it_was_linked(spec: Path, threads: str) -> None:
+    command = [sys.executable, "-c", LLVM, str(spec), threads]
+    cold, warm = (subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() for _ in range(2))
+    assert (cold[1], warm[1], warm[0]) == ("True", "False", cold[0])
+    for library in (spec.parent / "cache").rglob(shared.FILE):
+        library.unlink()
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == cold  # compiled anew
+
+
+def test_without_a_linker_kept_code_is_linked_by_llvm(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    before = xlac.compile(spec, dims={"n": 2})(ROW)
+    assert not list((spec.parent / "cache").rglob(shared.FILE))
+    np.testing.assert_array_equal(xlac.compile(spec, dims={"n": 2})(ROW), before)
+    assert len(compiled) == 1
+
+
 @pytest.mark.parametrize("other", [{"dims": {"n": 3}}, {"params": {"scale": 2.0}}, {"threads": 2}, {"cpu": "x86-64-v3"}, {"target": "c"}])
 def test_another_question_is_another_entry(spec: Path, compiled: list[object], other: dict[str, Any]) -> None:
     xlac.compile(spec, dims={"n": 2})
@@ -145,7 +170,7 @@ def test_entries_that_make_no_sense_are_not_believed(spec: Path, compiled: list[
     (place.parent / "entry.json").write_text(json.dumps({**entry, "files": {}}))
     for number, change in enumerate(({"slots": 3}, {"inputs": [99]}, {"code": "none"}, {"slots": [{}]}, {"facts": None}), 2):
         place.write_text(json.dumps({**whole, **change}))
-        assert kept.load(cache_of(spec), place.parent.name, backend(), request()) is None, number
+        assert kept.load(cache_of(spec), place.parent.name, backend()) is None, number
 
 
 def cache_of(spec: Path) -> Any:

@@ -32,7 +32,7 @@ from xlac_sdk.backend import Array, Backend
 from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Program, Role, Slot
 from xlac_sdk.registry import find
-from xlac_sdk.target import Request
+from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
     from xlac.sizes import Specializing
@@ -71,7 +71,7 @@ def compile(
     if isinstance(source, str | Path) and now.cache is not None:
         key = question(Path(source), backend, request, dims or {}, params or {}, sizes, variants)
     if key is not None and now.cache is not None:
-        kept = load(Cache(now.cache, now.cache_bytes), key, backend, request)
+        kept = load(Cache(now.cache, now.cache_bytes), key, backend)
         if kept is not None:
             return kept
     from xlac.compiler import compile as compile_now
@@ -103,7 +103,8 @@ def question(
 def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: list[Path]) -> None:
     """Puts a compilation into the cache, where it can be: its code is there, and it needs no steps to be loaded."""
     program, summary = made.program, backend.summary(made.program)
-    if made.artifact is None or summary is None or program.sizes or made.artifact.parent.parent.parent != cache.folder:
+    artifact = made.artifact
+    if artifact is None or summary is None or program.sizes or artifact.parent.parent.parent != cache.folder:
         return
     constants = [slot for slot in program.slots if slot.role is Role.CONSTANT]
     if sum(slot.nbytes for slot in constants) > cache.limit // SHARE:
@@ -115,7 +116,7 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: list[P
             "inputs": [program.slots.index(s) for s in program.inputs],
             "outputs": [program.slots.index(s) for s in program.outputs],
             "arena_bytes": program.arena_bytes, "state_bytes": program.state_bytes, "facts": facts,
-            "code": made.artifact.parent.name, "files": [[str(file), _content(file)] for file in files],
+            "code": artifact.parent.name, "built_for": made.target.told(), "files": [[str(file), _content(file)] for file in files],
         }  # fmt: skip
         text = json.dumps(told)
     except (OSError, TypeError, ValueError):
@@ -129,12 +130,13 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: list[P
             for slot in constants:
                 out.write(np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1).view(np.uint8).data)
                 out.write(bytes(-slot.nbytes % ALIGN))
+        backend.settle(artifact, program, made.target, folder)
         return folder / PROGRAM
 
     cache.artifact(key, program.name, backend, write)
 
 
-def load(cache: Cache, key: str, backend: Backend, request: Request) -> Compiled | None:
+def load(cache: Cache, key: str, backend: Backend) -> Compiled | None:
     """The compilation of a name, if it is there and its sources have not changed."""
     place = cache.find(key)
     if place is None:
@@ -149,13 +151,12 @@ def load(cache: Cache, key: str, backend: Backend, request: Request) -> Compiled
             slots=tuple(slots), steps=(), constants=_constants(place.parent / CONSTANTS, slots),
             arena_bytes=told["arena_bytes"], state_bytes=told["state_bytes"], facts=told["facts"],
         )  # fmt: skip
-        artifact = cache.find(told["code"])
+        artifact, target = cache.find(told["code"]), Target.of(told["built_for"])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
     if artifact is None:
         return None
-    target = backend.target(request)
-    return Compiled(program, target, backend.load(artifact, program, target), artifact)
+    return Compiled(program, target, backend.revive(place.parent, artifact, program, target), artifact)
 
 
 def compiler(backend: Backend) -> str:

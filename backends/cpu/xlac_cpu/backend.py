@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.program import Program
+from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
@@ -59,9 +60,28 @@ class CpuBackend(Backend):
         return {executable.LONG: duration.estimate(program.steps) > fastcall.RELEASE}
 
     def load(self, artifact: Path, program: Program, target: Target) -> CpuExecutable:
+        from xlac_cpu import link
+        from xlac_cpu.executable import CpuExecutable
+        from xlac_cpu.machine import Machine, host
+
+        machine = Machine.of(target)
+        if machine.arch != host().arch:
+            problem = f"a program for {machine.triple} cannot run on {host().triple}"
+            raise UnsupportedError(Diagnostic("XL5109", problem))
+        return CpuExecutable(link.loaded(artifact, program), program, target)
+
+    def settle(self, artifact: Path, program: Program, target: Target, folder: Path) -> None:
+        """A shared library of the objects, where there is a linker: the system opens it without LLVM."""
+        from xlac_cpu import shared
+
+        shared.write(artifact, target, folder)
+
+    def revive(self, folder: Path, artifact: Path, program: Program, target: Target) -> CpuExecutable:
+        from xlac_cpu import shared
         from xlac_cpu.executable import CpuExecutable
 
-        return CpuExecutable(artifact, program, target)
+        code = shared.opened(folder, program)
+        return self.load(artifact, program, target) if code is None else CpuExecutable(code, program, target)
 
     def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
         from xlac_cpu.ahead.package import package

@@ -5,17 +5,15 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xlac_cpu import duration, fastcall, layout, link, pool
-from xlac_cpu.machine import Machine, host
+from xlac_cpu import fastcall, layout, pool
+from xlac_cpu.code import Code
 from xlac_sdk.backend import Array
 from xlac_sdk.program import Program
 from xlac_sdk.sizes import of_call
-from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
 
 LONG = "runs long"  # of a program's facts: other Python threads may run during a call
@@ -25,27 +23,20 @@ PLACED = 1 << 20  # bytes up to which a constant is copied to get a cache line's
 class CpuExecutable:
     """Callable from several threads at once; calls of a program that keeps state take turns."""
 
-    def __init__(self, artifact: Path, program: Program, target: Target) -> None:
-        machine = Machine.of(target)
-        if machine.arch != host().arch:
-            problem = f"a program for {machine.triple} cannot run on {host().triple}"
-            raise UnsupportedError(Diagnostic("XL5109", problem))
-        self.program = program
-        members = link.members(artifact.read_bytes())
-        calls = fastcall.EXPORTS if fastcall.MEMBER in members else ()
-        self._code, addresses = link.load([*members.values()], ("run", *calls, *(("extents",) if program.sizes else ())))
+    def __init__(self, code: Code, program: Program, target: Target) -> None:
+        self.program, self._code, addresses = program, code.keep, code.addresses
         self._constants = [_placed(program.constants[slot.symbol]) for slot in layout.fixed(program)]
         self._state = _aligned(program.state_bytes)
         self._state[:] = 0
         kept = [*self._constants, self._state]
         self._fixed = (ctypes.c_void_p * len(kept))(*(_address(array) for array in kept))
-        self._pool = pool.of(target.threads) if target.threads > 1 else 0
+        self._pool = pool.of(target.threads, code) if target.threads > 1 else 0
         self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(addresses["run"])
         self._turn = threading.Lock() if program.state_bytes else None
         self._arenas: list[Array] = []
         self.fast: Callable[..., Any] | None = None
-        if self._turn is None and calls and fastcall.supported():
-            long = program.facts[LONG] if LONG in program.facts else duration.estimate(program.steps) > fastcall.RELEASE
+        if self._turn is None and fastcall.EXPORTS[0] in addresses and fastcall.supported():
+            long = program.facts[LONG] if LONG in program.facts else _long(program)
             self.fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self)
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
@@ -79,6 +70,13 @@ class CpuExecutable:
             arena = _aligned(self.program.arena_bytes)
         self._run(table, self._fixed, _address(arena), self._pool)
         self._arenas.append(arena)
+
+
+def _long(program: Program) -> bool:
+    """Whether a call takes so long that other threads of Python should run meanwhile."""
+    from xlac_cpu import duration
+
+    return duration.estimate(program.steps) > fastcall.RELEASE
 
 
 def _aligned(nbytes: int) -> Array:

@@ -6,15 +6,27 @@ import struct
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
+from xlac_cpu.code import Code
 from xlac_cpu.machine import host
 from xlac_cpu.objects import code_generator
+from xlac_sdk.program import Program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 _lock = threading.Lock()
 _numbers = count()
 _linker: list[Any] = []  # the one linker, made at first use and kept: code of running threads lives in it
+
+
+def loaded(artifact: Path, program: Program) -> Code:
+    """The code of an artefact, a static library of a program's objects."""
+    from xlac_cpu.fastcall import EXPORTS, MEMBER
+
+    found = members(artifact.read_bytes())
+    calls = EXPORTS if MEMBER in found else ()
+    return Code(*load([*found.values()], ("run", *calls, *(("extents",) if program.sizes else ()))))
 
 
 def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[str, int]]:

@@ -12,13 +12,15 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from xlac_cpu import link, module, objects
-from xlac_cpu.machine import Machine, host
+from xlac_cpu.code import Code
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 if TYPE_CHECKING:
+    from xlac_cpu.machine import Machine
+
     Block = ctypes.Array[ctypes.c_char]
 
+FORK = "fork"  # the pool's one function that others call
 SIZE = 640
 SPIN = 4000  # polls before a thread goes to sleep: some tens of microseconds
 MOST = 255  # threads: the count of those inside a job has eight bits
@@ -33,12 +35,14 @@ _FUTEX = {
     "i686": 240,
 }
 _lock = threading.Lock()
-_code: list[Any] = []  # the linked code; kept, because the threads run it
+_code: list[tuple[Any, int]] = []  # the library with `fork` and its address; kept, because the threads run it
 _pools: dict[int, Block] = {}
 
 
 def text(machine: Machine, futex: bool = True) -> str:
     """The pool's module. Linux threads sleep on a futex, others, or where it is not wanted, on a condition."""
+    from xlac_cpu import module
+
     linux = "linux" in machine.triple
     arm = machine.arch in ("aarch64", "arm64") or machine.arch.startswith(("armv7", "armv8", "thumbv7"))
     pause = "llvm.x86.sse2.pause" if machine.is_x86 else ""
@@ -56,8 +60,16 @@ def text(machine: Machine, futex: bool = True) -> str:
     )
 
 
-def of(threads: int) -> int:
-    """The address of the pool of so many threads, the caller counted."""
+def object_code() -> bytes:
+    """The pool's object, for this machine."""
+    from xlac_cpu import objects
+    from xlac_cpu.machine import host
+
+    return objects.object_code(text(host()))
+
+
+def of(threads: int, code: Code | None = None) -> int:
+    """The address of the pool of so many threads, the caller counted. `code` may have the pool's own."""
     if os.name != "posix":
         return 0
     if threads > MOST:
@@ -66,14 +78,23 @@ def of(threads: int) -> int:
         )
     with _lock:
         if not _code:
-            image = objects.object_code(text(host()))
-            _code.append(link.load([image], ("fork",)))
+            _code.append(_found(code))
             os.register_at_fork(after_in_child=_forked)
         block = _pools.get(threads)
         if block is None:
             block = _pools[threads] = ctypes.create_string_buffer(SIZE + 64)
-            prepare(block, threads, _code[0][1]["fork"])
+            prepare(block, threads, _code[0][1])
         return place(block)
+
+
+def _found(code: Code | None) -> tuple[Any, int]:
+    """The function `fork` and what it lives in."""
+    if code is not None and FORK in code.addresses:
+        return code.keep, code.addresses[FORK]
+    from xlac_cpu import link
+
+    library, addresses = link.load([object_code()], (FORK,))
+    return library, addresses[FORK]
 
 
 def place(block: Block) -> int:
@@ -96,4 +117,4 @@ def _forked() -> None:
     global _lock
     _lock = threading.Lock()  # another thread may have held it
     for threads, block in _pools.items():
-        prepare(block, threads, _code[0][1]["fork"])
+        prepare(block, threads, _code[0][1])

@@ -1,0 +1,53 @@
+"""Kept code as a shared library: the system's loader opens it in a millisecond, where LLVM has to be imported first.
+
+It is made where a linker is at hand. Where none is, or the library cannot be opened (a file system that may not hold
+code, say), the objects are linked by LLVM as ever.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+from xlac_cpu.code import Code
+from xlac_sdk.program import Program
+from xlac_sdk.source import UnsupportedError
+from xlac_sdk.target import Target
+
+FILE = "code.so"
+FLAGS = ("-shared", "-Bsymbolic", "--hash-style=gnu", "-z", "noexecstack", "-z", "max-page-size=4096", "--build-id=none")
+
+
+def write(artifact: Path, target: Target, folder: Path) -> None:
+    """Links an artefact's objects, and the pool's for a program of several threads, into the folder."""
+    from xlac_cpu import link, pool
+    from xlac_cpu.ahead import linker
+    from xlac_cpu.machine import host
+
+    objects = [*link.members(artifact.read_bytes()).values()]
+    if target.threads > 1:
+        objects.append(pool.object_code())
+    try:
+        linker.find(host()).link(objects, FLAGS, folder / FILE)
+    except UnsupportedError:
+        (folder / FILE).unlink(missing_ok=True)
+
+
+def opened(folder: Path, program: Program) -> Code | None:
+    """The code of such a library; None where there is none that opens."""
+    from xlac_cpu.fastcall import EXPORTS
+    from xlac_cpu.pool import FORK
+
+    if not (folder / FILE).exists():
+        return None
+    try:
+        library = ctypes.CDLL(str(folder / FILE))
+    except OSError:
+        return None
+    addresses = {}
+    for name in ("run", *EXPORTS, FORK, *(("extents",) if program.sizes else ())):
+        try:
+            addresses[name] = ctypes.cast(library[name], ctypes.c_void_p).value or 0
+        except AttributeError:
+            continue
+    return Code(library, addresses) if addresses.get("run") else None
