@@ -14,10 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xlac.compiler import Lowered, lower
-from xlac.ir.dims import static
-from xlac.ir.graph import Graph, Node
+from xlac.ir.dims import Dim, Symbol, evaluate, symbols
+from xlac.ir.graph import Graph, Node, walk
+from xlac.ir.interpret import interpret
+from xlac.ir.types import Type
 from xlac.model import Model
+from xlac.ops import build
+from xlac.ops.leaf import Param
+from xlac.passes.specialize import substituted
 from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.dtypes import DType
 from xlac_sdk.interpret import Interpreter
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Program
@@ -60,15 +66,67 @@ class InterpretedGpu(Backend):
         return Interpreter(program)
 
 
-def lowered(*outputs: Node, inputs: tuple[Node, ...], target: Target = LARGE) -> Lowered:
-    """The program of some nodes."""
-    graph = Graph("tested", inputs, {f"o{k}": node for k, node in enumerate(outputs)})
-    return lower(Model(graph, {}), target)
+def param(name: str, shape: tuple[Dim, ...], dtype: DType = DType.F32) -> Node:
+    return Node.of(Param(name, Type(dtype, shape), "input"))
 
 
-def run(program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
+def apply(mnemonic: str, *operands: Node, **attributes: Any) -> Node:
+    """An operation of one result."""
+    found = build.apply(mnemonic, *operands, **attributes)
+    assert isinstance(found, Node)
+    return found
+
+
+def lowered(*outputs: Node, target: Target = LARGE) -> Lowered:
+    """The program of some nodes; open sizes stay open."""
+    return lower(Model(_graph(outputs), {}, dims=_dims(outputs)), target)
+
+
+def _graph(outputs: tuple[Node, ...]) -> Graph:
+    return Graph("tested", _inputs(outputs), {f"o{k}": node for k, node in enumerate(outputs)})
+
+
+def _inputs(outputs: tuple[Node, ...]) -> tuple[Node, ...]:
+    return tuple(n for n in walk(outputs) if isinstance(n.op, Param))
+
+
+def _dims(outputs: tuple[Node, ...]) -> dict[str, Symbol]:
+    return {s.name: s for n in _inputs(outputs) for size in n.shape for s in symbols(size)}
+
+
+def given(outputs: tuple[Node, ...], sizes: Mapping[str, int], seed: int = 0) -> dict[str, Array]:
+    """Values for the inputs of some nodes, of moderate size, by name."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, Array] = {}
+    for node in _inputs(outputs):
+        assert isinstance(node.op, Param)
+        shape, dtype = tuple(evaluate(n, sizes) for n in node.shape), node.type.dtype
+        top = 2 if dtype is DType.BOOL else 50
+        values = rng.standard_normal(shape) if dtype.is_float else rng.integers(0, top, shape)
+        found[node.op.name] = np.asarray(values).astype(dtype.numpy)
+    return found
+
+
+def run(program: Program, feeds: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> dict[str, Array]:
     """The outputs of a verified program, for inputs by name."""
     verify_program(program)
-    outputs = {s.name: np.zeros(static(s.shape), s.dtype.numpy) for s in program.outputs}
+    outputs = {s.name: np.zeros(s.extents(sizes or {}), s.dtype.numpy) for s in program.outputs}
     Interpreter(program).run(feeds, outputs)
     return outputs
+
+
+def agree(
+    *outputs: Node, target: Target = SMALL, feeds: Mapping[str, Array] | None = None, sizes: Mapping[str, int] | None = None,
+    rtol: float = 2e-5,
+) -> Program:  # fmt: skip
+    """The program for a GPU computes what the graph means in float64; returns it."""
+    lowering = lowered(*outputs, target=target)
+    sizes = sizes or {}
+    feeds = given(outputs, sizes) if feeds is None else feeds
+    wanted = interpret(substituted(_graph(outputs), sizes), feeds, {}, float64=True)
+    for name, found in run(lowering.program, feeds, sizes).items():
+        exact = np.asarray(wanted[name], np.float64)
+        tolerance = 2e-2 if found.dtype.itemsize == 2 and found.dtype.kind not in "iu" else rtol
+        scale = float(np.abs(exact[np.isfinite(exact)]).max(initial=1.0))
+        np.testing.assert_allclose(np.asarray(found, np.float64), exact, rtol=tolerance, atol=tolerance * scale)
+    return lowering.program

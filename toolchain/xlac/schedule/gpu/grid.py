@@ -49,7 +49,7 @@ class Grid:
         """
         builder = self.builder
         within = [self.tree(primitive, value, min(lanes, WARP)) for primitive, value in values]
-        if lanes <= WARP:
+        if lanes <= WARP or not values:
             return within
         assert lanes == self.threads, "a sum over several warps is one of the whole block"
         warps = lanes // WARP

@@ -16,6 +16,8 @@ def find(kind: Kind) -> Write | None:
     match kind:
         case Kind.ELEMENTWISE:
             from xlac.schedule.gpu.elementwise import schedule as write
+        case Kind.ROWS | Kind.REDUCE:
+            from xlac.schedule.gpu.rows import schedule as write
         case _:
             return None
     return write

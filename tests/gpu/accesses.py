@@ -1,0 +1,141 @@
+"""What a kernel touches, found by running the index arithmetic of its threads: how much, and how neighbours' accesses lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from xlac_sdk.grid import grid
+from xlac_sdk.kernel import (
+    Apply,
+    Assign,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Ramp,
+    Space,
+    Splat,
+    Stmt,
+    Store,
+    Var,
+)  # fmt: skip
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.sharing import roots, walk
+
+P = Primitive
+Names = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One load or store as one thread makes it: which elements, in the order of its statements."""
+
+    buffer: Buffer
+    written: bool
+    first: int
+    lanes: int
+    stride: int = 1
+
+
+class Unknown(Exception):
+    """An address or condition that depends on data."""
+
+
+def elements_read(kernel: Kernel) -> int:
+    """Elements of parameters that all threads of a kernel without open sizes load; loops are counted, not run, over blocks.
+
+    Every block does as much as the first: use shapes that blocks divide.
+    """
+    found = grid(kernel)
+    assert found is not None
+    block = sum(t.lanes for thread in range(found.threads) for t in touches(kernel, 0, thread) if not t.written)
+    return block * found.count({})
+
+
+def touches(kernel: Kernel, block: int, thread: int) -> list[Touch]:
+    """The accesses to parameters of one thread."""
+    found = grid(kernel)
+    assert found is not None
+    names = {found.block.counter.name: block, found.thread.counter.name: thread}
+    return list(_block(found.thread.body, names))
+
+
+def _block(body: tuple[Stmt, ...], names: Names) -> Iterator[Touch]:
+    for stmt in body:
+        for expr in walk(roots(stmt)):
+            if isinstance(expr, Load) and expr.buffer.space is Space.GLOBAL and _active(expr.mask, names):
+                yield _touch(expr.buffer, expr.index, expr.lanes, names, written=False)
+        match stmt:
+            case Let(var=var, value=value) | Assign(var=var, value=value):
+                # what is no integer, or read from memory, has no value here
+                try:
+                    names[var.name] = _number(value, names)
+                except Unknown:
+                    names.pop(var.name, None)
+            case For(counter=counter, start=start, stop=stop, step=step, body=inner):
+                for turn in range(_number(start, names), _number(stop, names), step):
+                    names[counter.name] = turn
+                    yield from _block(inner, names)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yield from _block(then if _number(condition, names) else otherwise, names)
+            case Store(buffer=buffer, index=index, value=value, mask=mask):
+                if buffer.space is Space.GLOBAL and _active(mask, names):
+                    yield _touch(buffer, index, value.lanes, names, written=True)
+
+
+def _active(mask: Expr | None, names: Mapping[str, int]) -> bool:
+    return mask is None or bool(_number(mask, names))
+
+
+def _touch(buffer: Buffer, index: Expr, lanes: int, names: Mapping[str, int], *, written: bool) -> Touch:
+    try:
+        if isinstance(index, Ramp):
+            return Touch(buffer, written, _number(index.base, names), lanes, index.stride)
+        return Touch(buffer, written, _number(index, names), lanes)
+    except Unknown:
+        return Touch(buffer, written, -1, lanes)
+
+
+def _number(expr: Expr, names: Mapping[str, int]) -> int:
+    match expr:
+        case Const(value=value, dtype=dtype) if not dtype.is_float:
+            return int(value)
+        case Var(name=name) if name in names:
+            return names[name]
+        case Splat(value=value):
+            return _number(value, names)
+        case Apply(primitive=primitive, operands=operands) if expr.dtype.is_integer or primitive.is_comparison:
+            return _applied(primitive, [_number(o, names) for o in operands])
+        case Apply(primitive=Primitive.AND, operands=(a, b)):
+            return _number(a, names) & _number(b, names)
+    raise Unknown
+
+
+def _applied(primitive: Primitive, given: list[int]) -> int:
+    match primitive, given:
+        case P.ADD, [a, b]:
+            return a + b
+        case P.MUL, [a, b]:
+            return a * b
+        case P.DIV, [a, b]:
+            return a // b
+        case P.REM, [a, b]:
+            return a % b
+        case P.MIN, [a, b]:
+            return min(a, b)
+        case P.MAX, [a, b]:
+            return max(a, b)
+        case P.LT, [a, b]:
+            return a < b
+        case P.LE, [a, b]:
+            return a <= b
+        case P.EQ, [a, b]:
+            return a == b
+        case P.AND, [a, b]:
+            return a & b
+    raise Unknown

@@ -1,0 +1,139 @@
+"""Reductions and what is around them: which threads share a row, what is read how often, and that sums are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu_harness import LARGE, agree, apply, lowered, param
+
+from xlac.ir.dims import symbol
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+from xlac_sdk.grid import grid
+from xlac_sdk.kernel import Kernel
+from xlac_sdk.program import Program
+
+
+def launched(program: Program) -> list[tuple[int, int]]:
+    """Blocks and threads of each kernel of a program without open sizes."""
+    found = [grid(kernel) for kernel in program.kernels]
+    return [(g.count({}), g.threads) for g in found if g is not None]
+
+
+def shared(kernel: Kernel) -> int:
+    found = grid(kernel)
+    return 0 if found is None else found.shared_bytes
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F64])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (5, 3), (70, 5), (9, 8), (40, 33), (3, 64), (2, 128), (2, 260), (3, 1000), (1, 4096), (130, 1)])
+def test_softmax(shape: tuple[int, int], dtype: DType) -> None:
+    program = agree(apply("softmax", param("x", shape, dtype), axis=-1))
+    assert len(program.kernels) == 1 or shape == (1, 4096)
+
+
+@pytest.mark.parametrize("shape", [(4, 7, 24), (3, 1024), (2, 5, 6, 8), (1, 2048)])
+def test_layer_norm_of_a_residual(shape: tuple[int, ...]) -> None:
+    x, y = param("x", shape), param("y", shape)
+    scale, shift = param("scale", shape[-1:]), param("shift", shape[-1:])
+    total = build.add(x, y)
+    agree(apply("layer_norm", total, scale, shift), total)
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("shape", [(3, 5, 7), (6, 40, 8), (2, 1, 64), (33, 9, 4), (0, 3, 2), (5, 0, 3), (20, 20, 20)])
+@pytest.mark.parametrize("combine", ["add", "max"])
+def test_reductions(shape: tuple[int, ...], axes: tuple[int, ...], combine: str) -> None:
+    agree(build.reduce(param("x", shape), combine, axes))
+
+
+def test_statistics_over_columns_and_their_use() -> None:
+    x = param("x", (6, 9, 12))
+    mean = build.div(build.reduce(x, "add", (0, 1)), 54.0)
+    agree(build.mul(build.sub(x, build.back(mean, x.shape, (0, 1))), 2.0))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 3), (5, 64), (3, 200), (0, 7), (7, 300)])
+def test_open_rows(sizes: tuple[int, int]) -> None:
+    rows, columns = symbol("rows", 0, 9, 4), symbol("columns", 1, 300, 64)
+    x = param("x", (rows, columns))
+    named = {"rows": sizes[0], "columns": sizes[1]}
+    agree(apply("softmax", x, axis=-1), sizes=named)
+    agree(build.reduce(x, "add", 0), build.reduce(x, "max", 1), sizes=named)
+
+
+def test_rows_that_fit_stay_in_registers() -> None:
+    for columns in (32, 1000, 8192, 32768):
+        (kernel,) = lowered(apply("softmax", param("x", (16384, columns)), axis=-1)).program.kernels
+        assert kernel.work.bytes == 2 * 16384 * columns * 4
+        assert shared(kernel) <= 2 * 32 * 4  # partial results of warps, nothing of the row
+        assert _reads(kernel) == 16384 * columns
+
+
+def test_longer_rows_stay_in_shared_memory() -> None:
+    rows, columns = 4096, 20000
+    total = build.add(param("x", (rows, columns)), param("y", (rows, columns)))
+    (kernel,) = lowered(apply("softmax", total, axis=-1)).program.kernels
+    assert shared(kernel) > columns * 4
+    agree(apply("softmax", build.add(param("x", (2, 1500)), param("y", (2, 1500))), axis=-1))
+
+
+def test_rows_longer_than_shared_memory_are_read_again() -> None:
+    columns = 1 << 20
+    (kernel,) = lowered(apply("softmax", param("x", (256, columns)), axis=-1)).program.kernels
+    assert shared(kernel) < 4096
+
+
+def test_a_full_reduction_moves_its_operands_once() -> None:
+    count = 1 << 24
+    x, y, z = (param(n, (count,)) for n in "xyz")
+    program = lowered(build.reduce(build.add(x, build.mul(y, z)), "add")).program
+    first, second = program.kernels
+    assert first.work.bytes == 3 * count * 4 + 4
+    assert program.arena_bytes <= 4096  # what is left for the second launch
+    (blocks, threads), (last, _) = launched(program)
+    assert blocks * threads >= 132 * 1024
+    assert last == 1
+    assert _reads(first) == 3 * count
+    assert second.work.bytes == 0
+
+
+def test_a_small_reduction_is_one_launch() -> None:
+    (kernel,) = lowered(build.reduce(param("x", (4096,)), "add")).program.kernels
+    assert launched(lowered(build.reduce(param("x", (4096,)), "add")).program)[0][0] == 1
+    assert kernel.work.bytes == 4096 * 4 + 4
+
+
+@pytest.mark.parametrize("count", [1000, 5000, 20000, 30001])
+def test_split_reductions_agree(count: int) -> None:
+    x, y = param("x", (count,)), param("y", (count,))
+    program = agree(build.reduce(build.mul(x, y), "add"), rtol=1e-4)
+    assert len(program.kernels) == (2 if count > 2000 else 1)
+
+
+@pytest.mark.parametrize("shape", [(3000, 4), (2000, 9), (900, 32)])
+def test_split_columns_agree(shape: tuple[int, int]) -> None:
+    program = agree(build.reduce(param("x", shape), "add", 0), rtol=1e-4)
+    assert len(program.kernels) == 2
+
+
+def test_nan_and_infinity_reach_the_results_they_should() -> None:
+    x = param("x", (6, 100))
+    values = np.random.default_rng(0).standard_normal((6, 100)).astype(np.float32)
+    values[1, 7], values[2, 99], values[3, 0], values[4, :] = np.nan, np.inf, -np.inf, -np.inf
+    agree(build.reduce(x, "max", 1), build.reduce(x, "min", 1), feeds={"x": values})
+    agree(apply("softmax", x, axis=-1), feeds={"x": values})
+
+
+def test_results_do_not_depend_on_other_rows() -> None:
+    """Threads of rows that are not there meet the others' exchanges and leave no trace."""
+    whole = agree(apply("log_softmax", param("x", (67, 12)), axis=-1), target=LARGE)
+    (blocks, threads), = launched(whole)
+    assert blocks * threads > 67
+
+
+def _reads(kernel: Kernel) -> int:
+    """Elements of global memory that the kernel's loads reach, counted through its loops."""
+    from accesses import elements_read
+
+    return elements_read(kernel)

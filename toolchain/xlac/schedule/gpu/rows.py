@@ -1,0 +1,337 @@
+"""Groups around reductions on a GPU: some threads share a row, or a row of threads shares the elements of columns.
+
+Where the contiguous axis is reduced (softmax, norms), a few lanes of a warp, a warp or a whole block takes a row; each
+thread has vectors of it, a row of threads apart, and partial results meet by exchanges within warps and through SHARED
+memory between them. A row that is short enough stays in registers from the first pass to the last: its loops are written
+out, and what one pass computed the next finds named. A longer one keeps in SHARED memory what later passes need, if that
+fits, and is read again if it does not.
+
+Where the contiguous axis is kept, neighbouring threads have neighbouring results and several rows of threads share the
+elements of each; see `columns.py`. Every order of summation is fixed by the shapes and the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, most, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops import numeric
+from xlac.ops.reduction import Reduce
+from xlac.schedule import cost
+from xlac.schedule.access import Run, expand
+from xlac.schedule.accumulate import Accumulator, rounded
+from xlac.schedule.elements import Elements, is_immediate, linear, row_major
+from xlac.schedule.gpu.elementwise import RESIDENT, access_lanes
+from xlac.schedule.gpu.grid import WARP, at_least, grid
+from xlac.schedule.group import Group, Scheduled, Scratch
+from xlac.schedule.nest import bounded
+from xlac.schedule.passes import Pass, Space, reduced_inputs
+from xlac.schedule.rows import Rows
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.kernel import Access as KernelAccess
+from xlac_sdk.kernel import Buffer, Expr
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+REGISTERS = 32  # 32-bit registers of a thread that hold elements of its row
+STEPS = 8  # vectors of a thread that are written out
+AHEAD = 4  # vectors that a loop reads at once
+THREADS = 128  # of a block whose warps have rows of their own
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """One launch, or two where there are too few results to keep the multiprocessors busy."""
+    from xlac.schedule.gpu import split
+
+    space = Space.of(group)
+    rows = split.of_group(Elements(Builder(), group, target), space)
+    if split.pays(rows):
+        return split.schedule(group, target, name, space)
+    rows.write()
+    return Scheduled((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
+
+
+class RowBlocks(Rows):
+    """Writes the kernel of a group whose contiguous axis is reduced."""
+
+    def _size(self) -> None:
+        """How many threads share a row, and how many vectors of it each has."""
+        self.each = self.survey.flops + len(self.survey.accesses)
+        self.pieces: Dim = 1
+        run = self.vector or Run(volume(()), ())
+        self.lanes = 1 if self.ordered or not self.by_row else access_lanes(self.target, self.survey, run, alone=False)
+        others = [r.extent for r in self.reduced if r is not self.vector]
+        self.row_vectors = run.extent // self.lanes  # of one crossing of the contiguous axis
+        self.vectors: Dim = volume(tuple(others)) * self.row_vectors
+        self.rows: Dim = volume(tuple(r.extent for r in self.kept))
+        self._share(at_opt(self.vectors), at_opt(self.rows))
+
+    def _share(self, vectors: int, rows: int) -> None:
+        """`width` threads for each row, `side` rows a block, and whether the loops over a row are written out."""
+        limit = min(1024, self.target.block_threads)
+        most_steps = max(1, min(STEPS, REGISTERS // (self.lanes * self._held())))
+        width = at_least(max(1, vectors))
+        if width > WARP:
+            width = max(WARP, at_least(-(-vectors // most_steps)))
+        busy = RESIDENT * max(1, self.target.processors)
+        while width < at_least(vectors) and rows * width < busy:
+            width *= 2
+        self.width = min(width, limit)
+        self.threads = max(self.width, min(THREADS, limit))
+        if self.width > WARP:
+            self.threads = self.width
+        while self.threads > max(self.width, WARP) and rows * self.width < self.threads * max(1, self.target.processors):
+            self.threads //= 2
+        self.side = self.threads // self.width
+        steps = -(-most(self.vectors) // self.width)
+        self.written_out = isinstance(self.vectors, int) and steps <= most_steps
+
+    def _held(self) -> int:
+        """Registers for one element of a row: values that are read, of the space's shape, by 32 bits."""
+        full = [n for n in self.group.inputs if self.space.is_full(n) and not is_immediate(n)]
+        return max(1, sum(max(1, n.type.dtype.compute.nbytes // 4) for n in full))
+
+    # ---- the kernel --------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """One row, or a stretch of one, for every `width` threads."""
+        builder, blocks = self.builder, ceil_div(self.rows, self.side)
+        with grid(builder, blocks * self.pieces, self.threads) as here, ExitStack() as guards:
+            self.here, block = here, here.block
+            if self.pieces != 1:
+                self.piece = builder.let("piece", build.div(here.block, blocks))
+                block = builder.let("block", build.mod(here.block, blocks))
+            row, self.lane = self._place_of_thread(block)
+            self.there: Expr | None = None
+            if divisor(self.rows) % self.side:
+                self.there = builder.let("there", build.apply(P.LT, row, build.lift(self.rows)))
+                guards.enter_context(self.elements.guarded(self.there))
+            self._row(self._counters(row))
+
+    def _place_of_thread(self, block: Expr) -> tuple[Expr, Expr]:
+        """The row of a thread, and its number among those that share it."""
+        thread = self.here.thread
+        row = build.add(build.mul(block, self.side), build.div(thread, self.width))
+        return self.builder.let("row", row), self.builder.let("lane", build.mod(thread, self.width))
+
+    def _counters(self, row: Expr) -> dict[Run, Expr]:
+        counters: dict[Run, Expr] = {}
+        for run in reversed(self.kept[1:]):
+            counters[run] = self.builder.let("o", build.mod(row, run.extent))
+            row = self.builder.let("o", build.div(row, run.extent))
+        return counters | ({self.kept[0]: row} if self.kept else {})
+
+    def _row(self, counters: Mapping[Run, Expr]) -> None:
+        kept = expand(counters, self.space.shape)
+        homes = {} if self.written_out else self._kept_between()
+        for number, one in enumerate(self.plan.passes):
+            gathered = {r: self._accumulator(r) for r in one.reductions}
+            for vectors in self._visits():
+                for vector, guard in vectors:  # everything is read before anything is stored
+                    with self.elements.guarded(guard):
+                        self._read(one, counters, vector)
+                for vector, guard in vectors:
+                    with self.elements.guarded(guard):
+                        self._vector(one, counters, vector, gathered, homes.get(number, {}))
+            self._finish_pass(one, gathered, kept)
+            for node, buffer in homes.get(number, {}).items():
+                self._bind_home(node, buffer)
+        if self.plan.results and self.pieces == 1:
+            with self._only(self._firsts()):
+                self._store_results(kept)
+
+    def _accumulator(self, reduction: Node) -> Accumulator:
+        return Accumulator(self.elements, reduction, self.lanes, 1)
+
+    def _finish_pass(self, one: Pass, gathered: Mapping[Node, Accumulator], kept: Index) -> None:
+        """The results of a pass, or what a stretch of it adds to them."""
+        totals = self._combine(gathered)
+        if self.pieces == 1:
+            for r, values in totals.items():
+                self._deliver(r, kept, rounded(self.elements, r, values))
+            self._settle(one, kept)
+            return
+        with self._only(self._firsts()):
+            for r, (value,) in totals.items():
+                buffer = self.elements.parameter(self.scratch[r], KernelAccess.WRITE)
+                self.elements.store_to(buffer, place_of_part(self.space, self.piece, kept), value)
+
+    def _firsts(self) -> list[Expr]:
+        """What holds for one thread of each row."""
+        first = build.apply(P.EQ, self.lane, build.index(0)) if self.width > 1 else None
+        return [c for c in (self.there, first) if c is not None]
+
+    @contextmanager
+    def _only(self, conditions: Sequence[Expr]) -> Iterator[None]:
+        """What is done by threads for which all conditions hold."""
+        if not conditions:
+            yield
+            return
+        both = conditions[0]
+        for condition in conditions[1:]:
+            both = build.apply(P.AND, both, condition)
+        with self.builder.when(both):
+            yield
+
+    def _visits(self) -> Iterator[list[tuple[Expr, Expr | None]]]:
+        """The vectors of a thread, as many at a time as are read together, each with whether it is there."""
+        builder, width = self.builder, self.width
+        if self.written_out:
+            assert isinstance(self.vectors, int)
+            found: list[tuple[Expr, Expr | None]] = []
+            for first in range(0, self.vectors, width):
+                vector = build.add(self.lane, first)
+                whole = first + width <= self.vectors
+                found.append((vector, None if whole else build.apply(P.LT, vector, build.index(self.vectors))))
+            yield found
+            return
+        start, length, even = self._stretch_of_piece()
+        span = width * AHEAD
+        main = build.mul(build.div(length, span), span)
+        with builder.loop("k", 0, main, span) as k:
+            yield [(builder.let("k", build.add(build.add(k, c * width), build.add(start, self.lane))), None) for c in range(AHEAD)]
+        if even % span == 0:
+            return
+        with builder.loop("k", main, length, width) as k:
+            vector = builder.let("k", build.add(k, self.lane))
+            inside = None if even % width == 0 else build.apply(P.LT, vector, length)
+            yield [(build.add(start, vector), inside)]
+
+    def _stretch_of_piece(self) -> tuple[Expr, Expr, int]:
+        """Where a thread's vectors of a row begin, how many of them there are, and a number that divides that."""
+        if self.pieces == 1:
+            return build.index(0), build.lift(self.vectors), divisor(self.vectors)
+        start = self.builder.let("start", build.mul(self.piece, self.length))
+        if divisor(self.vectors) % self.length == 0:
+            return start, build.index(self.length), self.length
+        left = build.apply(P.MIN, build.index(self.length), build.sub(self.vectors, start))
+        return start, bounded(self.builder, left, self.length), 1
+
+    def cut(self, pieces: int) -> None:
+        """From now on rows are cut into pieces, each with blocks of its own, that leave their parts in scratch memory."""
+        usual = at_opt(self.vectors)
+        self.length = -(-usual // (max(1, pieces) * self.width)) * self.width
+        self.pieces = ceil_div(self.vectors, self.length)
+        self.written_out = False
+        parts = self.pieces * volume(self.space.kept)
+        (one,) = self.plan.passes
+        self.scratch = {r: Scratch(r.type.dtype.compute, parts, "partial") for r in one.reductions}
+
+    def _index(self, counters: Mapping[Run, Expr], vector: Expr) -> Index:
+        """The index of a vector of a row."""
+        if self.vector is None:
+            return expand(counters, self.space.shape)
+        found = dict(counters)
+        others = [r for r in self.reduced if r is not self.vector]
+        along = build.mod(vector, self.row_vectors) if others else vector
+        rest = build.div(vector, self.row_vectors) if others else vector
+        for run in reversed(others[1:]):
+            found[run] = build.mod(rest, run.extent)
+            rest = build.div(rest, run.extent)
+        if others:
+            found[others[0]] = rest
+        found[self.vector] = build.ramp(build.mul(along, self.lanes), 1, self.lanes)
+        return expand(found, self.space.shape)
+
+    def _read(self, one: Pass, counters: Mapping[Run, Expr], vector: Expr) -> None:
+        """Names all that a pass does something with at one vector."""
+        index, zero = self._index(counters, vector), build.index(0)
+        self.at_vector = vector
+        for node in dict.fromkeys(one.roots):
+            self.elements.at(node, self.space.index(node, index, zero))
+
+    def _vector(
+        self, one: Pass, counters: Mapping[Run, Expr], vector: Expr, gathered: Mapping[Node, Accumulator], homes: Mapping[Node, Buffer]
+    ) -> None:
+        """What one pass does with one vector; `self.elements.guard` says whether it is there."""
+        index, zero, guard = self._index(counters, vector), build.index(0), self.elements.guard
+        self.at_vector = vector
+        for r, accumulator in gathered.items():
+            values = [self.elements.at(x, self.space.index(x, index, zero)) for x in reduced_inputs(r)]
+            accumulator.add(0, values, self.lanes, None if guard is None else build.splat(guard, self.lanes))
+        if not homes and not one.stores:
+            return
+        with self._only([] if guard is None else [guard]):
+            for node, buffer in homes.items():
+                value = self.elements.at(node, self.space.index(node, index, zero))
+                self.elements.store_to(buffer, self._home(vector), value)
+            at = [(node, self.space.index(node, index, zero)) for node in one.stores]
+            values = [self.elements.at(node, where) for node, where in at]
+            for (node, where), value in zip(at, values, strict=True):
+                self.elements.store(node, where, value)
+
+    def _combine(self, gathered: Mapping[Node, Accumulator]) -> dict[Node, list[Expr]]:
+        """Partial results of the threads of a row become results that all of them have."""
+        parts = []
+        for r, accumulator in gathered.items():
+            assert isinstance(r.op, Reduce)
+            (value,) = accumulator.exact(None)
+            parts.append((numeric.COMBINE[r.op.combine], value))
+        totals = self.here.across(parts, self.width)
+        return {r: [total] for r, total in zip(gathered, totals, strict=True)}
+
+    # ---- values kept between passes ----------------------------------------------------------
+
+    def _kept_between(self) -> dict[int, dict[Node, Buffer]]:
+        """SHARED memory for what later passes read again, by the pass that has it first; nothing where it does not fit."""
+        passes = self.plan.passes
+        if len(passes) < 2:
+            return {}
+        wanted: dict[int, list[Node]] = {}
+        for number, one in enumerate(passes[:-1]):
+            wanted[number] = [node for node in one.keep if node.shape == self.space.shape]
+        again = self._read_again(set().union(*wanted.values()))
+        wanted[0] = [*wanted.get(0, []), *again]
+        size = most(self.vectors) * self.lanes * self.side
+        room = self.target.shared_bytes // 2
+        found: dict[int, dict[Node, Buffer]] = {}
+        for number, nodes in wanted.items():
+            for node in nodes:
+                dtype = node.type.dtype.compute
+                if size * dtype.nbytes <= room:
+                    room -= size * dtype.nbytes
+                    found.setdefault(number, {})[node] = self.here.shared("row", dtype, size)
+        return found
+
+    def _read_again(self, kept: set[Node]) -> list[Node]:
+        """Inputs of the space's shape that the first pass reads and a later one needs, what is kept taken into account."""
+        reached = [self._inputs(one, kept if number else set()) for number, one in enumerate(self.plan.passes)]
+        later = set().union(*reached[1:])
+        return [n for n in self.group.inputs if n in reached[0] and n in later and n.shape == self.space.shape]
+
+    def _inputs(self, one: Pass, known: set[Node]) -> set[Node]:
+        """Inputs of the group that a pass reads, given what it finds in SHARED memory."""
+        found: set[Node] = set()
+        stack, seen = list(one.roots), set[Node]()
+        while stack:
+            node = stack.pop()
+            if node in seen or node in known or isinstance(node.op, Reduce):
+                continue
+            seen.add(node)
+            if node in self.group.members:
+                stack += node.inputs
+            elif not is_immediate(node):
+                found.add(node)
+        return found
+
+    def _home(self, vector: Expr) -> Expr:
+        """Where a vector of a thread's row lies in SHARED memory."""
+        place = build.mul(vector, self.lanes)
+        if self.side > 1:
+            row = build.div(self.here.thread, self.width)
+            place = build.add(place, build.mul(row, most(self.vectors) * self.lanes))
+        return build.ramp(place, 1, self.lanes)
+
+    def _bind_home(self, node: Node, buffer: Buffer) -> None:
+        self.elements.bind_value(node, lambda _: self.elements.load(buffer, self._home(self.at_vector)))
+
+
+def place_of_part(space: Space, piece: Expr, index: Index) -> Expr:
+    """Where a part of a result lies: pieces one after another, each with all results."""
+    kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
+    return build.add(build.mul(piece, volume(space.kept)), linear(kept, row_major(space.kept), space.kept))
