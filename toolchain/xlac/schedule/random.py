@@ -27,8 +27,8 @@ ROUNDS = 100  # operations a block, about
 BATCH = 16  # vectors of blocks that a thread takes at a time
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
-    """A launch for the bits, and one for the new state, so that the first may be split over threads."""
+def schedule(group: Group, target: Target, name: str, bits: type[Bits] | None = None) -> Scheduled:
+    """A launch for the bits, written by `bits`, and one for the new state, so that the first may be split over threads."""
     op = group.hero.op
     assert isinstance(op, RngBits)
     picks = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
@@ -36,7 +36,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     launches = []
     if 1 in picks and count:
         elements = Elements(Builder(), group, target)
-        _Bits(elements, op, picks[1]).write()
+        (bits or Bits)(elements, op, picks[1]).write()
         launches.append(elements.launch(name, cost.work(group)))
     if 0 in picks:
         elements = Elements(Builder(), group, target)
@@ -52,7 +52,7 @@ def _state(elements: Elements) -> Callable[[int], Expr]:
     return lambda k: elements.at(source, (build.index(k),))
 
 
-class _Bits:
+class Bits:
     """Writes the kernel for the bits."""
 
     def __init__(self, elements: Elements, op: RngBits, pick: Node) -> None:
@@ -62,18 +62,18 @@ class _Bits:
 
     def write(self) -> None:
         if self.layout.inner == 1:
-            self._rows()
+            self.rows()
         else:
-            self._planes()
+            self.planes()
 
-    def _values(self, number: Expr) -> list[Expr]:
+    def values(self, number: Expr) -> list[Expr]:
         """The elements of blocks: one value, or vector, for each place in a block."""
         found = random.block(self.op.algorithm, number, _state(self.elements), self.builder.let)
         if self.op.dtype is DType.U64:
             found = tuple(_joined(*found[k : k + 2]) for k in range(0, len(found), 2))
         return [self.builder.let("w", build.cast(w, self.op.dtype)) for w in found]
 
-    def _rows(self) -> None:
+    def rows(self) -> None:
         """Neighbours are adjacent in memory: vectors of blocks, their elements interleaved."""
         builder, count, each = self.builder, self.layout.count, self.layout.each
         blocks = self.layout.steps
@@ -88,13 +88,13 @@ class _Bits:
                 last = builder.let("stop", build.apply(P.MIN, last, build.index(vectors)))
             with builder.loop("b", first, last) as b:
                 number = build.add(build.mul(counters[row], blocks), build.mul(b, lanes))
-                parts = self._values(build.ramp(number, 1, lanes))
+                parts = self.values(build.ramp(number, 1, lanes))
                 place = build.mul(b, wide)
                 base = build.mul(counters[row], count)
                 if lanes == 1:
-                    _scalars(builder, self.out, parts, base, place, count)
+                    scalars(builder, self.out, parts, base, place, count)
                     return
-                value = builder.let("bits", _interleaved(parts))
+                value = builder.let("bits", interleaved(parts))
                 at = build.ramp(build.add(base, place), 1, wide)
                 if full == vectors:
                     builder.store(self.out, at, value)
@@ -106,7 +106,7 @@ class _Bits:
                     within = build.apply(P.LT, build.ramp(place, 1, wide), build.index(count))
                     builder.store(self.out, at, value, within)
 
-    def _planes(self) -> None:
+    def planes(self) -> None:
         """Neighbours are `inner` elements apart: vectors along the inner axes, an element of each block a plane."""
         builder, layout = self.builder, self.layout
         lanes = lanes_for(self.target, [DType.U32], layout.inner)
@@ -119,7 +119,7 @@ class _Bits:
             def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
                 for base in bases:
                     k = build.ramp(base, 1, wide)
-                    parts = self._values(build.add(build.mul(s, layout.inner), k))
+                    parts = self.values(build.add(build.mul(s, layout.inner), k))
                     for number, part in enumerate(parts):
                         along = build.add(build.mul(p, layout.each), number)
                         at = build.add(build.mul(build.add(build.mul(plane, layout.count), along), layout.inner), k)
@@ -132,7 +132,7 @@ class _Bits:
             strips(builder, self.target, 0, layout.inner, lanes, 1, strip)
 
 
-def _scalars(builder: Builder, out: Buffer, parts: Sequence[Expr], base: Expr, place: Expr, count: int) -> None:
+def scalars(builder: Builder, out: Buffer, parts: Sequence[Expr], base: Expr, place: Expr, count: int) -> None:
     """One block's elements, without those past the end of the row."""
     for k, part in enumerate(parts):
         along = build.add(place, k)
@@ -149,7 +149,7 @@ def _joined(low: Expr, high: Expr) -> Expr:
     return build.apply(P.OR, build.cast(low, DType.U64), upper)
 
 
-def _interleaved(parts: Sequence[Expr]) -> Expr:
+def interleaved(parts: Sequence[Expr]) -> Expr:
     """The first elements of all parts, the second ones, and so on: two by two, as registers do it."""
     while len(parts) > 1:
         half, lanes = len(parts) // 2, parts[0].lanes

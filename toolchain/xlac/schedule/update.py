@@ -5,9 +5,10 @@ The starts are clamped once a thread; the innermost axis of the slice, which lie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from xlac.ir.dims import at_opt, divisor, volume
+from xlac.ir.dims import Shape, at_opt, divisor, volume
+from xlac.ir.op import Index
 from xlac.ops.index import index_element
 from xlac.schedule import cost, operands
 from xlac.schedule.access import Run
@@ -23,15 +24,19 @@ from xlac_sdk.target import Target
 PIECE = 64  # vectors of a row that a thread takes at once
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
-    """A copy of the operand, unless it is there already, then one launch for the slice."""
+Write = Callable[[Elements, Group, Group, Target], None]
+"""Writes the kernel of a group for the slice; the second group is what computes the update and where it goes."""
+
+
+def schedule(group: Group, target: Target, name: str, write: Write | None = None) -> Scheduled:
+    """A copy of the operand, unless it is there already, then one launch for the slice, written by `write`."""
     hero = group.hero
     x, *others = hero.inputs
     new = operands.part(group, tuple(others), frozenset())
     launches: tuple[Launching, ...] = ()
     if others[0].type.size != 0:
         elements = Elements(Builder(), group, target)
-        _write(elements, group, new, target)
+        (write or _write)(elements, group, new, target)
         launches = (elements.launch(name, _work(group, new)),)
     copies = (Copying(x, hero),) if others[0].shape != x.shape else ()
     alone = x not in new.inputs and x not in others
@@ -59,10 +64,7 @@ def _write(elements: Elements, group: Group, new: Group, target: Target) -> None
     pieces = pieces_of(width, block)
     each = block * (1 + cost.weight(update.op))
     with outer(builder, target, [*loops, pieces], each) as counters:
-        firsts: list[Expr] = []
-        for start, extent, size in zip(starts, shape, sizes, strict=True):
-            limit = extent - size
-            firsts.append(builder.let("start", index_element(elements.at(start, ()), limit)) if limit != 0 else build.index(0))
+        firsts = clamped_starts(elements, group)
         before = tuple(counters[run] for run in loops)
         base = build.mul(counters[pieces], block)
         length: build.Number = block if divisor(width) % block == 0 else width
@@ -73,9 +75,7 @@ def _write(elements: Elements, group: Group, new: Group, target: Target) -> None
         def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
             for at in bases:
                 spot = (*before, build.ramp(at, 1, wide))[: len(sizes)]
-                place: Expr = build.index(0)
-                for entry, first, stride in zip(spot, firsts, row_major(shape), strict=True):
-                    place = build.add(place, build.mul(build.add(entry, first), stride))
+                place = place_in(spot, firsts, shape)
                 if mask is None:
                     elements.store_to(buffer, place, elements.at(update, spot))
                 else:
@@ -83,3 +83,21 @@ def _write(elements: Elements, group: Group, new: Group, target: Target) -> None
                         elements.store_to(buffer, place, elements.at(update, spot))
 
         strips(builder, target, base, length, lanes, 1, strip)
+
+
+def clamped_starts(elements: Elements, group: Group) -> list[Expr]:
+    """Where the slice begins along each axis."""
+    x, update, *starts = group.hero.inputs
+    found: list[Expr] = []
+    for start, extent, size in zip(starts, x.shape, update.shape, strict=True):
+        limit = extent - size
+        found.append(elements.builder.let("start", index_element(elements.at(start, ()), limit)) if limit != 0 else build.index(0))
+    return found
+
+
+def place_in(spot: Index, firsts: Sequence[Expr], shape: Shape) -> Expr:
+    """The row-major place of an element of the slice in what is updated."""
+    place: Expr = build.index(0)
+    for entry, first, stride in zip(spot, firsts, row_major(shape), strict=True):
+        place = build.add(place, build.mul(build.add(entry, first), stride))
+    return place

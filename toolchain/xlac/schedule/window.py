@@ -46,8 +46,9 @@ class Tap:
     hangs: bool
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
-    """The copies with padding, if any, then one kernel for the windows and what follows them."""
+def schedule(group: Group, target: Target, name: str, windows: type[Windows] | None = None) -> Scheduled:
+    """The copies with padding, if any, then one kernel for the windows and what follows them, written by `windows`."""
+    windows = windows or Windows
     hero = group.hero
     op = hero.op
     assert isinstance(op, Window)
@@ -55,26 +56,18 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     after = None if several else epilogue.of(group, hero)
     if after is None and not (several and all(isinstance(n.op, Pick) for n in group.outputs)):
         if several:
-            return _results_apart(group, target, name)
-        return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
+            return _results_apart(group, target, name, windows)
+        return operands.apart(group, hero, lambda alone: schedule(alone, target, name, windows), target, name)
     xs = hero.inputs if op.body is None else hero.inputs[: len(hero.inputs) // 2]
     shape = hero.results[0].shape
-    copied = not all(_direct(op, a, len(shape)) for a in range(len(shape)))
+    copied = not all(windows.direct(op, a) for a in range(len(shape)))
     elements = Elements(Builder(), group, target)
     launches: list[Launching] = []
     if copied:
         xs, launches = _copies(group, elements, xs, target, name)
-    _Windows(elements, after, op, xs, copied).write(shape)
+    windows(elements, after, op, xs, copied).write(shape)
     launches.append(elements.launch(name, cost.work(group)))
     return Scheduled(tuple(launches))
-
-
-def _direct(op: Window, axis: int, rank: int) -> bool:
-    """True when x need not be copied for this axis: it is not spread, and padding is where loops can be cut short."""
-    padded = op.low[axis] > 0 or op.high[axis] > 0
-    if op.base_dilation[axis] > 1:
-        return False
-    return not padded or (axis != rank - 1 and op.window_dilation[axis] == 1)
 
 
 def _copies(
@@ -104,22 +97,30 @@ def _copies(
     return tuple(found), launches
 
 
-def _results_apart(group: Group, target: Target, name: str) -> Scheduled:
+def _results_apart(group: Group, target: Target, name: str, windows: type[Windows]) -> Scheduled:
     """A window of several results whose epilogue is not just those results: they are stored, then worked on."""
-    from xlac.schedule import elementwise
+    from xlac.schedule.schedule import schedule as of_kind
 
     picks = tuple(n for n in group.nodes if isinstance(n.op, Pick) and n.inputs[0] is group.hero)
     alone = operands.part(group, picks, frozenset())
-    first = schedule(operands.replace_kind(alone, group.kind, group.hero), target, name)
+    first = schedule(operands.replace_kind(alone, group.kind, group.hero), target, name, windows)
     rest = tuple(n for n in group.outputs if n not in picks)
-    after = elementwise.schedule(operands.part(group, rest, frozenset(picks)), target, f"{name}_epilogue")
+    after = of_kind(operands.part(group, rest, frozenset(picks)), target, f"{name}_epilogue")
     inner = [n for n in picks if n not in group.outputs]
     places = {n: Scratch(n.type.dtype, n.type.size, "result") for n in inner}
     return Scheduled(operands.with_scratch((*first.launches, *after.launches), places))
 
 
-class _Windows:
+class Windows:
     """Writes the kernel's loops."""
+
+    @staticmethod
+    def direct(op: Window, axis: int) -> bool:
+        """True when x need not be copied for this axis: it is not spread, and padding is where loops can be cut short."""
+        padded = op.low[axis] > 0 or op.high[axis] > 0
+        if op.base_dilation[axis] > 1:
+            return False
+        return not padded or (axis != len(op.window) - 1 and op.window_dilation[axis] == 1)
 
     def __init__(self, elements: Elements, after: Epilogue | None, op: Window, xs: Sequence[Node], copied: bool) -> None:
         self.elements, self.builder, self.after, self.op, self.xs = elements, elements.builder, after, op, xs
@@ -137,7 +138,7 @@ class _Windows:
         dtypes = [t.dtype for n in (*self.group.nodes, *self.group.inputs) for t in n.results]
         each = prod(self.op.window) * 2
         if not shape:
-            self._several([()], 1)
+            self.several([()], 1)
             return
         lanes = lanes_for(target, dtypes, shape[-1])
         loops = [Run(n, (a,)) for a, n in enumerate(shape[:-1]) if n != 1]
@@ -151,11 +152,11 @@ class _Windows:
             def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
                 with self.elements.masked(mask):
                     ats = [(*front, build.ramp(base, 1, wide)) for base in bases]
-                    self._several(ats, wide)
+                    self.several(ats, wide)
 
             strips(builder, target, 0, shape[-1], lanes, copies, body)
 
-    def _several(self, ats: Sequence[Index], lanes: int) -> None:
+    def several(self, ats: Sequence[Index], lanes: int) -> None:
         """The results at some indices that differ in the last axis only; their loops over the window are shared."""
         builder, elements = self.builder, self.elements
         starts: list[Expr]

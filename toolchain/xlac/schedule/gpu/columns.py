@@ -16,8 +16,8 @@ from xlac.ops import numeric
 from xlac.ops.reduction import Reduce
 from xlac.schedule.access import Run, expand
 from xlac.schedule.accumulate import Accumulator, fixed
-from xlac.schedule.gpu.elementwise import RESIDENT, access_lanes, threads_for
-from xlac.schedule.gpu.grid import WARP, at_least
+from xlac.schedule.gpu.elementwise import access_lanes
+from xlac.schedule.gpu.grid import RESIDENT, WARP, at_least, threads_for
 from xlac.schedule.gpu.rows import REGISTERS, STEPS, RowBlocks
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr

@@ -18,7 +18,7 @@ from xlac.schedule.access import Run, Survey, Surveyor, expand, runs, strided
 from xlac.schedule.elements import Elements
 from xlac.schedule.elementwise import Job, jobs, overwritten, store
 from xlac.schedule.gpu import transpose
-from xlac.schedule.gpu.grid import Grid, grid, power_of_two
+from xlac.schedule.gpu.grid import RESIDENT, Grid, grid, power_of_two, threads_for, unravelled
 from xlac.schedule.group import Group, Launching, Scheduled
 from xlac.schedule.nest import bounded
 from xlac_sdk import build
@@ -28,8 +28,6 @@ from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-THREADS = 256  # of a block
-RESIDENT = 1024  # threads that keep a multiprocessor busy
 IN_FLIGHT = 64  # bytes that a thread should be waiting for
 MOST_NESTS = 16  # in one launch
 
@@ -144,19 +142,12 @@ class _Nest:
             store(elements, index, self.job.stores, streaming=False)
 
     def _index(self, builder: Builder, number: Expr) -> Index:
-        counters: dict[Run, Expr] = {}
         if not self.loops:
             return expand({}, self.job.shape)
         outer = self.loops[:-1]
         inner = builder.let("i", build.mod(number, self.vectors)) if outer else number
+        counters = unravelled(builder, build.div(number, self.vectors), outer) if outer else {}
         counters[self.inner] = build.ramp(build.mul(inner, self.lanes), 1, self.lanes)
-        rest = build.div(number, self.vectors) if outer else number
-        for run in reversed(outer[1:]):
-            rest = builder.let("o", rest)
-            counters[run] = builder.let("o", build.mod(rest, run.extent))
-            rest = build.div(rest, run.extent)
-        if outer:
-            counters[outer[0]] = builder.let("o", rest)
         return expand(counters, self.job.shape)
 
 
@@ -186,11 +177,3 @@ def _copies(target: Target, survey: Survey, lanes: int, vectors: int, shape: Sha
     while wanted > 1 and vectors < wanted * RESIDENT * max(1, target.processors):
         wanted //= 2
     return wanted
-
-
-def threads_for(target: Target, work: int) -> int:
-    """Threads of a block for so many threads in all: fewer where the multiprocessors could not share them otherwise."""
-    threads = min(THREADS, power_of_two(target.block_threads or THREADS))
-    while threads > 2 * target.warp and work < threads * max(1, target.processors):
-        threads //= 2
-    return threads

@@ -6,15 +6,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from xlac.ir.dims import Dim
+from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, volume
+from xlac.schedule.access import Run
+from xlac.schedule.nest import bounded
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Allocate, Buffer, Exchange, Expr, LoopKind, Space, Stmt
 from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
 
 P = Primitive
 WARP = 32  # threads that exchange values; `Target.warp` of every GPU that has these schedules
+THREADS = 256  # of a block, where nothing asks for more or fewer
+RESIDENT = 1024  # threads that keep a multiprocessor busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,37 @@ def grid(builder: Builder, blocks: Dim, threads: int) -> Iterator[Grid]:
         allocations = builder.open_blocks[-1]
         with builder.loop("thread", 0, threads, kind=LoopKind.THREAD) as thread:
             yield Grid(builder, block, thread, threads, allocations)
+
+
+@contextmanager
+def every(builder: Builder, target: Target, loops: Sequence[Run]) -> Iterator[dict[Run, Expr]]:
+    """A thread for every position of some loops, neighbours along the last; yields the counter of each."""
+    total = volume(tuple(run.extent for run in loops))
+    threads = threads_for(target, at_opt(total))
+    with grid(builder, ceil_div(total, threads), threads) as here:
+        number = builder.let("n", build.add(build.mul(here.block, threads), here.thread))
+        if divisor(total) % threads == 0:
+            yield unravelled(builder, number, loops)
+            return
+        with builder.when(build.apply(P.LT, number, build.lift(total))):
+            yield unravelled(builder, bounded(builder, number, total - 1), loops)
+
+
+def unravelled(builder: Builder, number: Expr, loops: Sequence[Run]) -> dict[Run, Expr]:
+    """The counters of some loops, one inside the other, from the number of an iteration among all."""
+    counters: dict[Run, Expr] = {}
+    for run in reversed(loops[1:]):
+        counters[run] = builder.let("o", build.mod(number, run.extent))
+        number = builder.let("o", build.div(number, run.extent))
+    return counters | ({loops[0]: number} if loops else {})
+
+
+def threads_for(target: Target, work: int) -> int:
+    """Threads of a block for so many threads in all: fewer where the multiprocessors could not share them otherwise."""
+    threads = min(THREADS, power_of_two(target.block_threads or THREADS))
+    while threads > 2 * WARP and work < threads * max(1, target.processors):
+        threads //= 2
+    return threads
 
 
 def power_of_two(value: int) -> int:

@@ -24,8 +24,8 @@ from xlac.schedule import cost
 from xlac.schedule.access import Run, expand
 from xlac.schedule.accumulate import Accumulator, rounded
 from xlac.schedule.elements import Elements, is_immediate, linear, row_major
-from xlac.schedule.gpu.elementwise import RESIDENT, access_lanes
-from xlac.schedule.gpu.grid import WARP, at_least, grid
+from xlac.schedule.gpu.elementwise import access_lanes
+from xlac.schedule.gpu.grid import RESIDENT, WARP, at_least, grid, unravelled
 from xlac.schedule.group import Group, Scheduled, Scratch
 from xlac.schedule.nest import bounded
 from xlac.schedule.passes import Pass, Space, reduced_inputs
@@ -120,11 +120,7 @@ class RowBlocks(Rows):
         return self.builder.let("row", row), self.builder.let("lane", build.mod(thread, self.width))
 
     def _counters(self, row: Expr) -> dict[Run, Expr]:
-        counters: dict[Run, Expr] = {}
-        for run in reversed(self.kept[1:]):
-            counters[run] = self.builder.let("o", build.mod(row, run.extent))
-            row = self.builder.let("o", build.div(row, run.extent))
-        return counters | ({self.kept[0]: row} if self.kept else {})
+        return unravelled(self.builder, row, self.kept)
 
     def _row(self, counters: Mapping[Run, Expr]) -> None:
         kept = expand(counters, self.space.shape)

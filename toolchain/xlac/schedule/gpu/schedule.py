@@ -18,6 +18,12 @@ def find(kind: Kind) -> Write | None:
             from xlac.schedule.gpu.elementwise import schedule as write
         case Kind.ROWS | Kind.REDUCE:
             from xlac.schedule.gpu.rows import schedule as write
+        case Kind.WINDOW:
+            from xlac.schedule.gpu.window import schedule as write
+        case Kind.UPDATE:
+            from xlac.schedule.gpu.update import schedule as write
+        case Kind.RANDOM:
+            from xlac.schedule.gpu.random import schedule as write
         case _:
             return None
     return write

@@ -15,7 +15,7 @@ from xlac.schedule.access import Run, expand
 from xlac.schedule.accumulate import Accumulator
 from xlac.schedule.elements import Elements
 from xlac.schedule.gpu.columns import Columns
-from xlac.schedule.gpu.elementwise import RESIDENT
+from xlac.schedule.gpu.grid import RESIDENT
 from xlac.schedule.gpu.rows import RowBlocks, place_of_part
 from xlac.schedule.group import Group, Scheduled, Scratch
 from xlac.schedule.passes import Pass, Space
