@@ -29,43 +29,51 @@ class Standin:
         self._root = folder
 
     @cached_property
-    def folder(self) -> Path:
-        """Where everything made of these sources by this compiler is kept."""
-        version = subprocess.run(["g++", "--version"], capture_output=True, check=True).stdout
-        files = [file.read_bytes() for file in sorted(SOURCES.rglob("*.[hc]*")) if file.is_file()]
-        made = self._root / _hash(version, *files, Path(__file__).read_bytes())
+    def _version(self) -> bytes:
+        return subprocess.run(["g++", "--version"], capture_output=True, check=True).stdout
+
+    def _folder(self, *patterns: str) -> Path:
+        """Where what is made of some sources, by this compiler and this file, is kept."""
+        files = [file.read_bytes() for pattern in patterns for file in sorted(SOURCES.glob(pattern))]
+        made = self._root / _hash(self._version, Path(__file__).read_bytes(), *files)
         made.mkdir(parents=True, exist_ok=True)
         return made
+
+    @cached_property
+    def _kernels(self) -> Path:
+        return self._folder("*.h", "host/*.h", "engine/*.h")
 
     @cached_property
     def driver(self) -> Path:
         """`libcuda.so.1`."""
         sources = [*map(str, sorted(SOURCES.glob("engine/*.cpp"))), *map(str, sorted(SOURCES.glob("driver/*.cpp")))]
         flags = ("-O1", "-shared", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1")
-        return self._made("libcuda.so.1", [*COMPILE, *flags, *sources, "-ldl"])
+        return self._made(self._folder("engine/*", "driver/*") / "libcuda.so.1", [*COMPILE, *flags, *sources, "-ldl"])
 
     def library(self, text: str, *, watched: bool = False) -> Path:
         """Kernels of CUDA C++ as a library for the driver; `watched`, every access is looked at: much slower."""
         flags = (*COMPILE, "-O1", *(WATCHED if watched else ()))
-        header = self._made(
-            f"{'watched' if watched else 'plain'}/cuda_host.h.gch", [*flags, "-x", "c++-header", str(SOURCES / "cuda_host.h")]
-        )
-        name = f"{'watched' if watched else 'plain'}/{_hash(text.encode())}"
-        source = self.folder / f"{name}.cu"
+        folder = self._kernels / ("watched" if watched else "plain")
+        library = folder / f"{_hash(text.encode())}.so"
+        if library.exists():
+            return library
+        header = self._made(folder / "cuda_host.h.gch", [*flags, "-x", "c++-header", str(SOURCES / "cuda_host.h")])
+        source, compiled = library.with_suffix(".cu"), library.with_suffix(".o")
         source.write_text(hosted(text), encoding="utf-8")
-        compile = [*flags, f"-I{header.parent}", f"-I{SOURCES}", "-include", "cuda_host.h", "-x", "c++", "-c", str(source)]
-        made = self._made(f"{name}.o", compile)
-        return self._made(f"{name}.so", ["g++", "-shared", str(made), str(self.driver)])
+        includes = [f"-I{header.parent}", f"-I{SOURCES}", "-include", "cuda_host.h"]
+        self._made(compiled, [*flags, *includes, "-x", "c++", "-c", str(source)])
+        self._made(library, ["g++", "-shared", str(compiled), str(self.driver)])
+        compiled.unlink(missing_ok=True)
+        return library
 
-    def _made(self, name: str, command: list[str]) -> Path:
+    def _made(self, file: Path, command: list[str]) -> Path:
         """A file that a command makes, unless it is there; whole or not at all, also with others at work."""
-        file = self.folder / name
         if file.exists():
             return file
         file.parent.mkdir(exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=file.parent)
         os.close(descriptor)
-        done = subprocess.run([*command, "-o", temporary], capture_output=True, text=True)
+        done = subprocess.run([*command, "-o", temporary], check=False, capture_output=True, text=True)
         if done.returncode:
             Path(temporary).unlink(missing_ok=True)
             raise RuntimeError(f"{' '.join(command)}\n{done.stderr[:6000]}")

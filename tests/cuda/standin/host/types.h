@@ -11,7 +11,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __grid_constant__
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static __attribute__((section("standin_memory")))
 
 #define STANDIN_VECTORS(type, name, size)                                                                       \

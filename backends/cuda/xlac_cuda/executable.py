@@ -1,0 +1,173 @@
+"""A loaded program on a GPU: weights uploaded once, one arena, and graphs that are made at a call's sizes and replayed."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from xlac_cuda.errors import DeviceError
+from xlac_cuda.gpu import Gpu, gpu
+from xlac_cuda.graph import Graph
+from xlac_cuda.launch import Entry, entries
+from xlac_cuda.memory import Memory, released
+from xlac_cuda.plan import Arrays, Move, Planner, Run, Whole, count
+from xlac_cuda.staging import Staging
+from xlac_cuda.steps import Part, Performer, blocking, graphs, recorded
+from xlac_sdk.backend import Array
+from xlac_sdk.kernel import Kernel
+from xlac_sdk.program import Program
+from xlac_sdk.sizes import of_call
+from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.target import Target
+
+KEPT = 16  # sets of sizes whose graphs are kept
+MOST_ACTIONS = 20_000  # that a graph is made of; programs of more are done one by one
+
+Sizes = Mapping[str, int]
+
+
+class CudaExecutable:
+    """A program on one GPU. Calls from several threads take turns, as they share the arena; programs do not wait for
+    each other. Everything is given back by `close`, when this is collected, and when loading fails."""
+
+    def __init__(self, artifact: Path, program: Program, target: Target, device: Gpu | None = None) -> None:
+        self.program = program
+        self.gpu = device or gpu()
+        self._lock = threading.Lock()
+        self._parts: OrderedDict[tuple[int, ...], tuple[Part, ...]] = OrderedDict()
+        self._lost: DeviceError | None = None
+        give_back: list[Callable[[], None]] = []
+        self._closing = weakref.finalize(self, _close, self.gpu, give_back, self._parts)
+        try:
+            with self.gpu.current():
+                self._load(artifact, give_back)
+        except BaseException:
+            self._closing()
+            raise
+
+    def _load(self, artifact: Path, give_back: list[Callable[[], None]]) -> None:
+        program, device = self.program, self.gpu
+        module = device.load(artifact.read_bytes())
+        give_back.append(lambda: device.unload(module))
+        self._entries: Mapping[Kernel, Entry] = entries(program.kernels)
+        self._functions = {
+            entry.symbol: device.function(module, entry.symbol, entry.dynamic) for entry in self._entries.values()
+        }
+        self.memory = Memory(device, program)
+        give_back.append(self.memory.free)
+        self.stream = device.stream()
+        give_back.append(lambda stream=self.stream: device.drop_stream(stream))  # type: ignore[misc]
+        arrays = (*program.inputs, *program.outputs)
+        largest = max((slot.nbytes for slot in (*arrays, *self.memory.weights)), default=1)
+        self._staging = Staging(device, largest, len(arrays))
+        give_back.append(self._staging.close)
+        for slot, address in self.memory.weights.items():
+            self._staging.upload(address, _bytes(program.constants[slot.symbol]), self.stream)
+        device.clear(self.memory.state, max(program.state_bytes, 1), self.stream)
+        device.sync(self.stream)
+        numbers = {slot: number for number, slot in enumerate(arrays)}
+        self._planner = Planner(self.memory.fixed, numbers, self._entries)
+
+    # ---- calls -------------------------------------------------------------------------------
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Reads `inputs`, writes `outputs`, by name; all of them arrays of the host."""
+        with self._lock, self._working():
+            arrays = self.memory.own
+            for slot, address in zip(self.program.inputs, arrays, strict=False):
+                self._staging.upload(address, _bytes(inputs[slot.name]), self.stream)
+            self._issue(of_call(self.program, inputs), tuple(arrays), self.stream)
+            for slot, address in zip(self.program.outputs, arrays[len(self.program.inputs) :], strict=True):
+                self._staging.download(_bytes(outputs[slot.name]), address, self.stream)
+            self.gpu.sync(self.stream)
+
+    def reset(self) -> None:
+        """Sets the state to zero."""
+        with self._lock, self._working():
+            self.gpu.clear(self.memory.state, max(self.program.state_bytes, 1), self.stream)
+
+    def close(self) -> None:
+        """Gives everything back that the program has on the device; a second time does nothing."""
+        with self._lock:
+            self._closing()
+
+    def _working(self) -> _Working:
+        return _Working(self)
+
+    def _issue(self, sizes: Sizes, arrays: Arrays, stream: int) -> None:
+        """Asks for all that a call does, on arrays of the device."""
+        alone = blocking()
+        performer = Performer(self.gpu, self._function, self._library, stream, alone)
+        if alone or count(self.program.steps, sizes) > MOST_ACTIONS:
+            performer.perform(recorded(self._planner.actions(self.program.steps, sizes), None), arrays)
+            return
+        key = tuple(sizes.values())
+        parts = self._parts.get(key)
+        if parts is None:
+            parts = self._record(sizes, arrays)
+            if len(self._parts) >= KEPT:
+                _drop(self._parts.popitem(last=False)[1])
+            self._parts[key] = parts
+        else:
+            self._parts.move_to_end(key)
+        performer.perform(parts, arrays)
+
+    def _record(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
+        made: list[Graph] = []
+
+        def graph(actions: Sequence[Run | Move | Whole]) -> Graph:
+            made.append(Graph(self.gpu, actions, self._function, self._library, arrays, self.stream))
+            return made[-1]
+
+        try:
+            return recorded(self._planner.actions(self.program.steps, sizes), graph)
+        except BaseException:
+            _drop(made)
+            raise
+
+    def _function(self, run: Run) -> int:
+        return self._functions[run.entry.symbol]
+
+    def _library(self, whole: Whole, arrays: Arrays, stream: int) -> None:
+        raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{whole.step.name}'"))
+
+
+class _Working:
+    """The context is current inside; an error that ends the context is remembered, as nothing works after it."""
+
+    def __init__(self, executable: CudaExecutable) -> None:
+        self._executable = executable
+
+    def __enter__(self) -> None:
+        executable = self._executable
+        if not executable._closing.alive:
+            raise RuntimeError(f"the program '{executable.program.name}' is closed")
+        if executable._lost is not None:
+            raise executable._lost
+        executable.gpu.push()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DeviceError):
+            self._executable._lost = error
+        self._executable.gpu.pop()
+
+
+def _bytes(array: Array) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _drop(parts: Sequence[Part]) -> None:
+    for graph in graphs(parts):
+        graph.close()
+
+
+def _close(device: Gpu, give_back: list[Callable[[], None]], parts: OrderedDict[tuple[int, ...], tuple[Part, ...]]) -> None:
+    made = [graph.close for kept in parts.values() for graph in graphs(kept)]
+    parts.clear()
+    released(device, [*made, *reversed(give_back)])
+    give_back.clear()

@@ -1,0 +1,138 @@
+"""CUDA graphs: actions in a row as one launch, made node by node, with the call's arrays put in when they change."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from xlac_cuda.gpu import Gpu, Packed
+from xlac_cuda.plan import Arrays, Move, Run, Straight, Whole
+
+DEVICE = 2  # CU_MEMORYTYPE_DEVICE
+THREAD_LOCAL = 1  # a capture that other threads' calls do not disturb
+
+Library = Callable[[Whole, Arrays, int], None]  # runs a whole operation on arrays, in a stream
+
+
+class _Kernel(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2"""
+
+    _fields_ = (
+        ("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("dynamic", ctypes.c_uint),
+        ("each", ctypes.c_void_p), ("extra", ctypes.c_void_p), ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p),
+    )  # fmt: skip
+    packed: Packed  # what `extra` points into
+
+
+_SIDE = (
+    ("x", ctypes.c_size_t), ("y", ctypes.c_size_t), ("z", ctypes.c_size_t), ("level", ctypes.c_size_t),
+    ("type", ctypes.c_int), ("host", ctypes.c_void_p), ("device", ctypes.c_uint64), ("array", ctypes.c_void_p),
+    ("reserved", ctypes.c_void_p), ("pitch", ctypes.c_size_t), ("height", ctypes.c_size_t),
+)  # fmt: skip
+
+
+class _Copy(ctypes.Structure):
+    """CUDA_MEMCPY3D"""
+
+    _fields_ = (
+        *((f"{side}_{name}", kind) for side in ("source", "target") for name, kind in _SIDE),
+        ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("depth", ctypes.c_size_t),
+    )  # fmt: skip
+
+
+class Graph:
+    """Actions as one launch. `functions` has the handle of each kernel's entry. The context is current in every method."""
+
+    def __init__(self, gpu: Gpu, actions: Sequence[Straight], functions: Callable[[Run], int], library: Library, arrays: Arrays, stream: int) -> None:
+        self._gpu, self._functions, self._library, self._stream = gpu, functions, library, stream
+        self._driver = gpu.driver
+        self._arrays = tuple(arrays)
+        self._launch = gpu.driver.raw["cuGraphLaunch"]
+        self._moving: list[tuple[int, Run | Move]] = []
+        self._fixed = any(isinstance(action, Whole) and action.moves for action in actions)
+        self._actions = actions
+        self._graph = self._driver.made("cuGraphCreate", 0)
+        self._exec = 0
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self) -> None:
+        before = 0
+        for action in self._actions:
+            before = self._node(action, before)
+            if action.moves and not isinstance(action, Whole):
+                self._moving.append((before, action))
+        self._exec = self._driver.made("cuGraphInstantiateWithFlags", self._graph, 0)
+
+    def _node(self, action: Straight, before: int) -> int:
+        """Adds an action that begins after another's node has ended."""
+        edge = ctypes.c_void_p(before)
+        after = (self._graph, ctypes.addressof(edge), 1) if before else (self._graph, None, 0)
+        match action:
+            case Run():
+                parameters = self._kernel(action)
+                return self._driver.made("cuGraphAddKernelNode_v2", *after, ctypes.addressof(parameters))
+            case Move():
+                return self._driver.made("cuGraphAddMemcpyNode", *after, ctypes.addressof(self._copy(action)), self._gpu.context)
+            case Whole():
+                child = self._captured(action)
+                try:
+                    return self._driver.made("cuGraphAddChildGraphNode", *after, child)
+                finally:
+                    self._driver("cuGraphDestroy", child)
+
+    def _kernel(self, run: Run) -> _Kernel:
+        """The parameters of a node."""
+        packed, entry = Packed(run.packed(self._arrays)), run.entry
+        parameters = _Kernel(self._functions(run), (run.blocks, 1, 1), (entry.threads, 1, 1), entry.dynamic, None, packed.extra)
+        parameters.packed = packed
+        return parameters
+
+    def _copy(self, move: Move) -> _Copy:
+        return _Copy(
+            source_type=DEVICE, source_device=move.source.at(self._arrays), target_type=DEVICE,
+            target_device=move.target.at(self._arrays), width=move.nbytes, height=1, depth=1,
+        )  # fmt: skip
+
+    def _captured(self, whole: Whole) -> int:
+        """What a library does in a stream, as a graph."""
+        self._driver("cuStreamBeginCapture_v2", self._stream, THREAD_LOCAL)
+        try:
+            self._library(whole, self._arrays, self._stream)
+        finally:
+            found = self._driver.made("cuStreamEndCapture", self._stream)
+        return found
+
+    def launch(self, arrays: Arrays, stream: int) -> None:
+        """Runs everything, in a stream, on these arrays."""
+        if arrays != self._arrays:
+            self._move_to(arrays)
+        code = self._launch(self._exec, stream)
+        if code:
+            raise self._driver.failure("cuGraphLaunch", code)
+
+    def _move_to(self, arrays: Arrays) -> None:
+        self._arrays = tuple(arrays)
+        if self._fixed:  # what a library was asked for cannot be changed: once more
+            self.close()
+            self._moving.clear()
+            self._graph = self._driver.made("cuGraphCreate", 0)
+            self._build()
+            return
+        for node, action in self._moving:
+            if isinstance(action, Run):
+                parameters = self._kernel(action)
+                self._driver("cuGraphExecKernelNodeSetParams_v2", self._exec, node, ctypes.addressof(parameters))
+            else:
+                copy = self._copy(action)
+                self._driver("cuGraphExecMemcpyNodeSetParams", self._exec, node, ctypes.addressof(copy), self._gpu.context)
+
+    def close(self) -> None:
+        """Gives the graph back."""
+        for call, handle in (("cuGraphExecDestroy", self._exec), ("cuGraphDestroy", self._graph)):
+            if handle:
+                self._driver(call, handle)
+        self._graph = self._exec = 0

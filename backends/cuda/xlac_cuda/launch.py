@@ -1,0 +1,53 @@
+"""How a kernel of the text is launched: its name there, its grid, and its arguments as one packed buffer."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from xlac_cuda.dialect import CUDA
+from xlac_sdk.grid import Grid, grid, spread
+from xlac_sdk.kernel import Kernel
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel's way in. Arguments are its parameters' addresses, then its sizes, all of 8 bytes."""
+
+    kernel: Kernel
+
+    @cached_property
+    def _grid(self) -> Grid:
+        found = grid(spread(self.kernel))
+        assert found is not None, f"kernel {self.kernel.name} is no grid"
+        return found
+
+    @property
+    def symbol(self) -> str:
+        return CUDA.kernel.format(CUDA.identifier(self.kernel.name))
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self._grid.threads
+
+    @property
+    def dynamic(self) -> int:
+        """Bytes of shared memory that a launch asks for, beyond what the text declares."""
+        found = self._grid.shared_bytes
+        return found if found > CUDA.most_shared else 0
+
+    def blocks(self, sizes: tuple[int, ...]) -> int:
+        """How many for these values of the kernel's sizes; 0 when there is nothing to do."""
+        names = (size.name for size in self.kernel.sizes)
+        return self._grid.count(dict(zip(names, sizes, strict=True)))
+
+    @cached_property
+    def packing(self) -> struct.Struct:
+        return struct.Struct(f"{len(self.kernel.parameters)}Q{len(self.kernel.sizes)}q")
+
+
+def entries(kernels: tuple[Kernel, ...]) -> Mapping[Kernel, Entry]:
+    return {kernel: Entry(kernel) for kernel in kernels}

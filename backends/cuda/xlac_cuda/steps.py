@@ -1,0 +1,148 @@
+"""Performs what a call does: graphs where actions are in a row, and between them what the host decides."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from xlac_cuda.errors import DeviceError
+from xlac_cuda.gpu import Gpu
+from xlac_cuda.graph import Graph, Library
+from xlac_cuda.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
+from xlac_sdk.source import Diagnostic
+
+BLOCKING = "XLAC_CUDA_BLOCKING"
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoop:
+    """A loop whose flag the host reads."""
+
+    condition: tuple[Part, ...]
+    flag: Place
+    body: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostSwitch:
+    """A branch whose number the host reads."""
+
+    index: Place
+    branches: tuple[tuple[Part, ...], ...]
+
+
+Part = Graph | Run | Move | Whole | HostLoop | HostSwitch | Mark
+
+
+def blocking() -> bool:
+    """Whether the user asked for kernels one by one, each waited for: an error then names the kernel."""
+    return os.environ.get(BLOCKING, "") not in ("", "0")
+
+
+def recorded(actions: Iterable[Action], graph: Callable[[Sequence[Run | Move | Whole]], Graph] | None) -> tuple[Part, ...]:
+    """Actions in a row as graphs, or as they are where `graph` is None."""
+    parts: list[Part] = []
+    for straight, group in groupby(actions, lambda action: isinstance(action, Run | Move | Whole)):
+        if straight and graph is not None:
+            parts.append(graph([action for action in group if isinstance(action, Run | Move | Whole)]))
+            continue
+        for action in group:
+            match action:
+                case Loop(condition=condition, flag=flag, body=body):
+                    parts.append(HostLoop(recorded(condition, graph), flag, recorded(body, graph)))
+                case Switch(index=index, branches=branches):
+                    parts.append(HostSwitch(index, tuple(recorded(branch, graph) for branch in branches)))
+                case _:
+                    parts.append(action)
+    return tuple(parts)
+
+
+def graphs(parts: Iterable[Part]) -> Iterable[Graph]:
+    """Every graph, wherever it stands."""
+    for part in parts:
+        match part:
+            case Graph():
+                yield part
+            case HostLoop(condition=condition, body=body):
+                yield from graphs((*condition, *body))
+            case HostSwitch(branches=branches):
+                for branch in branches:
+                    yield from graphs(branch)
+
+
+@dataclass(frozen=True, slots=True)
+class Performer:
+    """Does what parts say, on arrays, in a stream. The context is current."""
+
+    gpu: Gpu
+    functions: Callable[[Run], int]
+    library: Library
+    stream: int
+    blocking: bool = False
+
+    def perform(self, parts: Iterable[Part], arrays: Arrays) -> None:
+        for part in parts:
+            match part:
+                case Graph():
+                    part.launch(arrays, self.stream)
+                case Run():
+                    self._run(part, arrays)
+                case Move(target=target, source=source, nbytes=nbytes):
+                    self.gpu.move(target.at(arrays), source.at(arrays), nbytes, self.stream)
+                case Whole():
+                    self.library(part, arrays, self.stream)
+                case HostLoop(condition=condition, flag=flag, body=body):
+                    self.perform(condition, arrays)
+                    while self._read(flag.at(arrays), np.dtype(np.bool_)):
+                        self.perform(body, arrays)
+                        self.perform(condition, arrays)
+                case HostSwitch(index=index, branches=branches):
+                    number = self._read(index.at(arrays), np.dtype(np.int32))
+                    self.perform(branches[number if 0 <= number < len(branches) else -1], arrays)
+                case Mark():
+                    self._mark(part, arrays)
+
+    def _run(self, run: Run, arrays: Arrays) -> None:
+        entry = run.entry
+        self.gpu.launch(self.functions(run), run.blocks, entry.threads, entry.dynamic, run.packed(arrays), self.stream)
+        if not self.blocking:
+            return
+        try:
+            self.gpu.sync(self.stream)
+        except DeviceError as error:
+            raise named(error, run) from None
+
+    def _read(self, address: int, dtype: np.dtype[np.bool_] | np.dtype[np.int32] | np.dtype[np.int64]) -> int:
+        """One number from the device, waited for."""
+        value = np.zeros(1, dtype)
+        self.gpu.download(value.ctypes.data, address, value.nbytes, self.stream)
+        self.gpu.sync(self.stream)
+        return int(value[0])
+
+    def _mark(self, mark: Mark, arrays: Arrays) -> None:
+        """The host's clock, in nanoseconds, when everything before is done."""
+        self.gpu.sync(self.stream)
+        now, start = time.perf_counter_ns(), mark.log.at(arrays)
+        count = self._read(start, np.dtype(np.int64)) if mark.code else 0
+        if 3 + 2 * count > mark.room:
+            return
+        for place, value in ((1 + 2 * count, mark.code), (2 + 2 * count, now), (0, count + 1)):
+            number = np.asarray([value], np.int64)
+            self.gpu.upload(start + 8 * place, number.ctypes.data, number.nbytes, self.stream)
+
+
+def named(error: DeviceError, run: Run) -> DeviceError:
+    """An error of a kernel, with the kernel's name and the line of the spec that it computes."""
+    origins = run.step.origins or run.entry.kernel.origins
+    span = next((origin.span for origin in origins if origin.span), None)
+    names = ", ".join(origin.name for origin in origins[:3])
+    about = f" ({run.entry.kernel.note})" if run.entry.kernel.note else ""
+    of = f", of {names}" if names else ""
+    (found,) = error.diagnostics
+    problem = f"kernel {run.entry.symbol}{about}{of}: {found.message}"
+    return DeviceError(Diagnostic(found.code, problem, span, "this process cannot use the GPU any more"), error.code)
