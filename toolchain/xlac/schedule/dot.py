@@ -50,7 +50,7 @@ def _widened(hero: Node, target: Target) -> bool:
     rows, columns = op.free(left.type.rank, right.type.rank)
     tall, wide = volume(tuple(left.shape[a] for a in rows)), volume(tuple(right.shape[a] for a in columns))
     many = at_opt(tall) >= 8 and at_opt(wide) >= WIDE
-    return left.type.dtype.is_half and many and not target.size
+    return left.type.dtype.is_half and many and not target.size and not target.warp
 
 
 def canonical(hero: Node, after: Epilogue, left: View, right: View) -> Contraction:

@@ -127,10 +127,10 @@ def with_scratch(launches: tuple[Launching, ...], places: dict[Node, Scratch]) -
 
 def materialize(node: Node, group: Group, target: Target, name: str) -> tuple[View, tuple[Launching, ...]]:
     """A kernel that computes an operand into scratch memory."""
-    from xlac.schedule import elementwise
+    from xlac.schedule.schedule import schedule
 
     scratch = Scratch(node.type.dtype, node.type.size, "operand")
-    scheduled = elementwise.schedule(part(group, (node,), frozenset()), target, name)
+    scheduled = schedule(part(group, (node,), frozenset()), target, name)
     launches = with_scratch(scheduled.launches, {node: scratch})
     return View(scratch, row_major(node.shape)), launches
 
@@ -145,12 +145,12 @@ def widen(node: Node, group: Group, target: Target, name: str) -> tuple[View, tu
 
 def apart(group: Group, hero: Node, alone: Callable[[Group], Scheduled], target: Target, name: str) -> Scheduled:
     """The hero by itself, then everything after it: for groups whose epilogue does not fuse."""
-    from xlac.schedule import elementwise
+    from xlac.schedule.schedule import schedule
 
     kernel = part(group, (hero,), frozenset())
     first = alone(replace_kind(kernel, group.kind, hero))
     rest = tuple(n for n in group.outputs if n is not hero)
-    after = elementwise.schedule(part(group, rest, frozenset({hero})), target, f"{name}_epilogue")
+    after = schedule(part(group, rest, frozenset({hero})), target, f"{name}_epilogue")
     launches = (*first.launches, *after.launches)
     if hero in group.outputs:
         return Scheduled(launches)

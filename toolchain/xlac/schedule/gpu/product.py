@@ -1,0 +1,158 @@
+"""A contraction as a GPU computes it: for every position of the batch, a matrix product of two flattened sides.
+
+    result[batch, m, n] = sum over k of rows[batch, m, k] * columns[batch, k, n]
+
+m, n and k may each stand for several axes, so a convolution is a product like any other: its pixels are m, its
+window and channels k. Columns are what neighbouring threads store side by side; which operand that is depends on
+the result's layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xlac.ir.dims import Dim, Shape, at_opt, divisor, volume
+from xlac.ir.op import Index
+from xlac.schedule.contraction import Axis, Contraction, Source, unravel
+from xlac.schedule.elements import linear, row_major
+from xlac.schedule.epilogue import Epilogue
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Expr, Var
+
+Counters = Sequence[Expr]
+Place = Callable[[Counters, Counters, Counters], Index]
+"""The index of a result element from the counters of batch, rows and columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One operand: its own axes, outermost first, and how far a step along every axis moves in it, in elements."""
+
+    source: Source
+    extents: Shape
+    strides: Shape
+    batch: Shape  # strides along the batch's axes
+    depth: Shape  # strides along the summed axes
+
+    @property
+    def size(self) -> Dim:
+        return volume(self.extents)
+
+    def start(self, batch: Counters) -> Expr:
+        """Where the operand of one position of the batch begins."""
+        return offset(build.lift(self.source.offset), batch, self.batch)
+
+    def moved(self, where: Expr, counters: Counters) -> Expr:
+        """Where counters of its own axes lead from there."""
+        return offset(where, counters, self.strides)
+
+    def width(self, most: int, *, along_depth: bool, depth: Shape) -> int:
+        """Elements, a power of two up to `most`, that lie side by side and aligned along the innermost axis of the sum
+        or of the side; 1 where neighbours lie apart."""
+        extents, strides, others = (depth, self.depth, self.strides) if along_depth else (self.extents, self.strides, self.depth)
+        if not strides or strides[-1] != 1:
+            return 1
+        steps = [*strides[:-1], *others, *self.batch, self.source.offset, extents[-1]]
+        while most > 1 and any(divisor(step) % most for step in steps):
+            most //= 2
+        return most
+
+
+def offset(where: Expr, counters: Counters, strides: Shape) -> Expr:
+    """Where counters along axes of these strides lead from a place."""
+    for counter, stride in zip(counters, strides, strict=True):
+        where = build.add(where, build.mul(counter, stride))
+    return where
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """See the module's docstring."""
+
+    batch: Shape
+    depths: Shape  # extents of the summed axes, outermost first
+    rows: Side
+    columns: Side
+    accumulate: DType
+    place: Place
+
+    @property
+    def depth(self) -> Dim:
+        return volume(self.depths)
+
+    @property
+    def count(self) -> Dim:
+        """Matrix products in the batch."""
+        return volume(self.batch)
+
+    @property
+    def usual(self) -> tuple[int, int, int, int]:
+        """Batch, rows, columns and depth at the sizes to optimise for."""
+        return at_opt(self.count), at_opt(self.rows.size), at_opt(self.columns.size), at_opt(self.depth)
+
+    def turned(self) -> Product:
+        """With rows and columns exchanged."""
+
+        def place(batch: Counters, rows: Counters, columns: Counters) -> Index:
+            return self.place(batch, columns, rows)
+
+        return Product(self.batch, self.depths, self.columns, self.rows, self.accumulate, place)
+
+    def index(self, builder: Builder, batch: Counters, row: Expr, column: Expr) -> Index:
+        """The result's index for one row and column (or as many as they have lanes)."""
+        return self.place(batch, apart(builder, row, self.rows.extents), apart(builder, column, self.columns.extents))
+
+
+def product(c: Contraction, after: Epilogue) -> Product:
+    """The product that a contraction is, its columns along the axis in which results are stored side by side."""
+    summed = tuple(a for a in c.inner if a.extent != 1) or c.inner[-1:]
+    down = [k for k, a in enumerate(c.outer) if a.right == 0]
+    across = [k for k, a in enumerate(c.outer) if a.left == 0 and a.right != 0]
+    batch = [k for k in range(len(c.outer)) if k not in down and k not in across]
+    rows = [(k, a) for k, a in enumerate((*c.outer, *c.rows)) if (k in down or k >= len(c.outer)) and a.extent != 1]
+    columns = [(k, c.outer[k]) for k in across] + ([(-1, c.columns)] if c.columns.extent != 1 else [])
+    rows.sort(key=lambda pair: -abs(at_opt(pair[1].left)))
+
+    def place(batches: Counters, downs: Counters, acrosses: Counters) -> Index:
+        zero: Expr = build.index(0)
+        found = dict(zip(batch, batches, strict=True))
+        found |= {k: at for (k, _), at in zip(rows, downs, strict=True)}
+        found |= {k: at for (k, _), at in zip(columns, acrosses, strict=True)}
+        outer = [found.get(k, zero) for k in range(len(c.outer))]
+        both = [found.get(len(c.outer) + k, zero) for k in range(2)]
+        return c.place(outer, both, found.get(-1, zero))
+
+    def side(source: Source, axes: Sequence[Axis], name: str) -> Side:
+        def steps(of: Sequence[Axis]) -> Shape:
+            return tuple(getattr(a, name) for a in of)
+
+        return Side(source, tuple(a.extent for a in axes), steps(axes), steps([c.outer[k] for k in batch]), steps(summed))
+
+    found = Product(
+        tuple(c.outer[k].extent for k in batch), tuple(a.extent for a in summed),
+        side(c.left, [a for _, a in rows], "left"), side(c.right, [a for _, a in columns], "right"), c.accumulate, place,
+    )  # fmt: skip
+    return found if _side_by_side(found, after) or not _side_by_side(found.turned(), after) else found.turned()
+
+
+def _side_by_side(p: Product, after: Epilogue) -> bool:
+    """Whether neighbouring columns are neighbours in the first output."""
+    if not p.columns.extents:
+        return False
+    (output, *_) = after.group.outputs
+    last = Var("column", build.INDEX, low=0, high=1)
+    zero = build.index(0)
+    columns = [zero] * (len(p.columns.extents) - 1) + [last]
+    at = p.place([zero] * len(p.batch), [zero] * len(p.rows.extents), columns)
+    where = linear(after.forward(output, at), row_major(output.shape), output.shape)
+    return build.terms(where).get(last) == 1
+
+
+def apart(builder: Builder, counter: Expr, extents: Shape) -> list[Expr]:
+    """The counters of the axes that one counter, or a vector of neighbours along the last of them, stands for."""
+    if len(extents) < 2:
+        return [counter] * len(extents)
+    return unravel(builder, counter, extents)
