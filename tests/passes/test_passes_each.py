@@ -19,6 +19,7 @@ from xlac.ops.contraction import Conv
 from xlac.ops.effect import Barrier
 from xlac.ops.leaf import Const, Param
 from xlac.passes import contractions, cse, dce, expand, fold, inline, layout, loops, motion, simplify
+from xlac.passes.capture import captured
 from xlac.passes.context import Context
 from xlac.passes.pipeline import optimize
 from xlac.passes.trace import Trace
@@ -66,6 +67,19 @@ class Untouched(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return 0
+
+
+# ---- capture -----------------------------------------------------------------------------------
+
+
+def test_a_body_reads_a_weight_under_another_shape_for_itself() -> None:
+    """So that schedules may pack it while compiling, as outside of a loop."""
+    h, m = x(4, name="h"), x(4, 4, name="m")
+    body = Graph("step", (h, m), {"h": build.dot(h, m, ((0,), (0,)))})
+    loop = Node.of(control.Scan(body, 3, 1, 0), x(4), build.reshape(weight("w", 1, 16), (4, 4)))
+    (found,) = [n for n in captured(graph(loop)).nodes() if isinstance(n.op, control.Scan)]
+    assert len(found.inputs) == 1 and found.op.body is not None
+    assert [n.op.name for n in found.op.body.nodes() if isinstance(n.op, Param)] == ["h", "w"]
 
 
 # ---- expand ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from xlac.ir.op import Array
 from xlac.memory.plan import plan
 from xlac.ops.control import Call, Cond, Scan, While
 from xlac.ops.leaf import Param
-from xlac.passes.capture import captured, is_constant
+from xlac.passes.capture import captured, is_captured, is_constant, reshaped
 from xlac.schedule.fusion import is_alias, partition
 from xlac.schedule.group import Group, Kind, Partition
 from xlac.schedule.share import Schedules
@@ -102,10 +102,11 @@ class _Search:
     def inside(self, node: Node, values: Values) -> Blame | None:
         """The group at fault in the first turn of a loop, in the branch that is taken, or in a call."""
         for body, operands in _entered(node, [values[i][0] for i in node.inputs]):
-            known = {p: o for p, (o, _) in zip(body.inputs, operands, strict=True) if o is not None and is_constant(o)}
+            known = {p: o for p, (o, _) in zip(body.inputs, operands, strict=True) if o is not None and is_captured(o)}
             inner = body.rewrite(lambda n, k=known: k.get(n, n))  # type: ignore[misc]
             given: Values = {p: (a,) for p, (_, a) in zip(body.inputs, operands, strict=True)}
-            given |= {n: (_given(n, {}, self.weights),) for n in known.values() if isinstance(n.op, Param)}
+            leaves = [leaf for leaf in map(reshaped, known.values()) if isinstance(leaf.op, Param)]
+            given |= {leaf: (_given(leaf, {}, self.weights),) for leaf in leaves}
             found = self.graph(Graph(inner.name, tuple(p for p in body.inputs if p not in known), inner.outputs), given)
             if found is not None:
                 return found

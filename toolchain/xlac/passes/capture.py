@@ -12,6 +12,7 @@ from dataclasses import replace
 from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ops.control import Call, Cond, Scan, While
 from xlac.ops.leaf import Const, Param
+from xlac.ops.view import Reshape
 
 
 def captured(graph: Graph) -> Graph:
@@ -22,6 +23,18 @@ def captured(graph: Graph) -> Graph:
 def is_constant(node: Node) -> bool:
     """A weight, or an array known when the model is compiled."""
     return isinstance(node.op, Const) or (isinstance(node.op, Param) and node.op.kind == "weight")
+
+
+def reshaped(node: Node) -> Node:
+    """What a node is another shape of: the same memory."""
+    while isinstance(node.op, Reshape):
+        (node,) = node.inputs
+    return node
+
+
+def is_captured(node: Node) -> bool:
+    """An operand that a body reads for itself: a constant, under another shape perhaps."""
+    return is_constant(reshaped(node))
 
 
 def _inlined(node: Node) -> Node:
@@ -43,7 +56,7 @@ def _inlined(node: Node) -> Node:
             known = {
                 i: value
                 for i, (value, before) in enumerate(zip(node.inputs, body.inputs, strict=True))
-                if is_constant(value) and nexts[i] is before
+                if is_captured(value) and nexts[i] is before
             }
             if known:  # the carry stays, and is simply not read any more
                 op = replace(node.op, cond=_read(node.op.cond, known), body=_read(body, known))
@@ -53,7 +66,7 @@ def _inlined(node: Node) -> Node:
 
 def _split(node: Node, first: int) -> tuple[dict[int, Node], tuple[Node, ...]]:
     """The constant operands from `first` on, numbered from there, and the operands that stay."""
-    known = {i - first: v for i, v in enumerate(node.inputs) if i >= first and is_constant(v)}
+    known = {i - first: v for i, v in enumerate(node.inputs) if i >= first and is_captured(v)}
     return known, tuple(v for i, v in enumerate(node.inputs) if i - first not in known)
 
 
