@@ -9,10 +9,12 @@ import numpy as np
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
-from xlac.memory.arena import ALIGN
+from xlac.ir.storage import LINE, forget, give_back, on_a_line
 from xlac.ops.leaf import Const, Param
 from xlac.schedule.group import Packed
 from xlac_sdk.program import Role, Slot
+
+OFTEN = 8 << 20  # bytes of packings, after which what they left behind is given back
 
 
 class Lazy(Mapping[str, Array]):
@@ -48,6 +50,7 @@ class Constants:
         self.arrays = Lazy()
         self.slots: list[Slot] = []
         self._known: dict[object, Slot] = {}
+        self._packed_bytes = 0  # since memory was last given back
 
     def slot(self, node: Node) -> Slot:
         """The slot of a Const or a weight. Equal weights by name, and equal constants, share one."""
@@ -68,9 +71,21 @@ class Constants:
         if key not in self._known:
             name = f"{packed.sources[0].name}.packed" if packed.sources else "packed"
             slot = Slot(name, f"c{len(self.slots)}", packed.dtype, (packed.size,), Role.CONSTANT)
-            sources = packed.sources
-            self._add(key, slot, lambda: _flat(packed.make(*map(self.data, sources)), packed))
+            self._add(key, slot, lambda: self._made(packed))
         return self._known[key]
+
+    def _made(self, packed: Packed) -> Array:
+        """The data of a packing. What it was made from is not read again."""
+        sources = [self.data(node) for node in packed.sources]
+        result = _flat(packed.make(*sources), packed)
+        for source in sources:
+            if not np.may_share_memory(source, result):
+                forget(source)
+        self._packed_bytes += result.nbytes
+        if self._packed_bytes >= OFTEN:
+            self._packed_bytes = 0
+            give_back()
+        return result
 
     def data(self, node: Node) -> Array:
         """The array of a Const or a weight."""
@@ -89,13 +104,11 @@ class Constants:
 
 
 def _flat(array: Array, packed: Packed) -> Array:
-    """The elements of a packing on a cache line's boundary, where vectors need not straddle lines."""
+    """The elements of a packing, beginning on a cache line."""
     flat = np.ascontiguousarray(array, packed.dtype.numpy).reshape(-1)
     assert flat.size == packed.size, f"packing {packed.key} gave {flat.size} elements, not {packed.size}"
-    if flat.ctypes.data % ALIGN == 0:
+    if flat.ctypes.data % LINE == 0:
         return flat
-    room = np.empty(flat.nbytes + ALIGN, np.uint8)
-    start = -room.ctypes.data % ALIGN
-    placed = room[start : start + flat.nbytes].view(flat.dtype)
+    placed = on_a_line(flat.size, flat.dtype)
     placed[:] = flat
     return placed

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from threading import Lock
+from weakref import WeakValueDictionary
 
 from xlac.ir.graph import Graph, Node, walk
+from xlac.ir.storage import forget
 from xlac.ir.op import Array, frozen_array
 from xlac.ops.leaf import Param
 
 
 class Weights(Mapping[str, Array]):
-    """Arrays by the name of their `param` node. A derived weight is computed when it is first read.
+    """Arrays by the name of their `param` node. A derived weight is computed when it is read.
 
-    Nothing is read or computed before: the arrays of the model may be memory-mapped files of gigabytes.
+    Nothing is read or computed before: the arrays of the model may be memory-mapped files of gigabytes. What was
+    computed is kept here only while somebody else holds it: most is packed and never read again.
     """
 
     def __init__(self, given: Mapping[str, Array] | None = None) -> None:
         self._given: Mapping[str, Array] = given if given is not None else {}
         self._derived: dict[str, Node] = {}
-        self._arrays: dict[str, Array] = {}
+        self._arrays: WeakValueDictionary[str, Array] = WeakValueDictionary()
         self._lock = Lock()
 
     @staticmethod
@@ -41,9 +44,10 @@ class Weights(Mapping[str, Array]):
         if name not in self._derived:
             return self._given[name]
         with self._lock:
-            if name not in self._arrays:
-                self._arrays[name] = self._compute(name)
-            return self._arrays[name]
+            found = self._arrays.get(name)
+            if found is None:
+                found = self._arrays[name] = self._compute(name)
+            return found
 
     def __contains__(self, name: object) -> bool:
         return name in self._derived or name in self._given
@@ -64,6 +68,8 @@ class Weights(Mapping[str, Array]):
         wide = not any(t.dtype.is_half for n in walk([expression]) for t in n.results)
         arrays = {source: self._given[source] for source in needed}
         result = interpret(Graph(name, (), {"": expression}), {}, arrays, float64=wide)[""]
+        for array in arrays.values():
+            forget(array)
         return frozen_array(result, expression.type.dtype.numpy)
 
     def _whole(self, expression: Node) -> Node:

@@ -15,6 +15,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, static, volume
 from xlac.ir.op import Array
+from xlac.ir.storage import on_a_line
 from xlac.schedule.contraction import Axis, Contraction, Source, merge, offset, unravel, zero
 from xlac.schedule.elements import Elements, row_major
 from xlac.schedule.group import Group, Launching, Packed, Scratch
@@ -147,7 +148,7 @@ def constant(c: Contraction, tile: Tile, dtype: DType, before: Callable[[Array],
         seen = np.lib.stride_tricks.as_strided(flat, shape, [s * flat.itemsize for s in steps], writeable=False)
         stacked = seen.reshape(-1, depth, extent)
         full = extent // width * width
-        result = np.zeros((len(stacked), size // len(stacked)), dtype.numpy)
+        result = on_a_line(size, dtype.numpy).reshape(len(stacked), size // len(stacked))
         main = stacked[:, :, :full].reshape(len(stacked), depth, full // width, width)
         result[:, : depth * full] = main.transpose(0, 2, 1, 3).reshape(len(stacked), -1)
         if full < extent:
