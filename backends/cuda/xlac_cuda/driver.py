@@ -99,9 +99,10 @@ class Driver:
 
     def failure(self, call: str, code: int) -> Exception:
         """What to raise for a code other than 0."""
-        return failure(call, code, self._told("cuGetErrorName", code), self._told("cuGetErrorString", code))
+        return failure(call, code, self.told("cuGetErrorName", code), self.told("cuGetErrorString", code))
 
-    def _told(self, call: str, code: int) -> str:
+    def told(self, call: str, code: int) -> str:
+        """The driver's name or text for a code."""
         text = ctypes.c_char_p()
         getattr(self._library, call)(code, ctypes.byref(text))
         return (text.value or b"").decode(errors="replace")

@@ -56,7 +56,8 @@ class CudaExecutable:
         give_back.append(lambda: device.unload(module))
         self._entries: Mapping[Kernel, Entry] = entries(program.kernels)
         self._functions = {
-            entry.symbol: device.function(module, entry.symbol, entry.dynamic) for entry in self._entries.values()
+            entry.symbol: device.function(module, entry.symbol, entry.dynamic, entry.packing.size)
+            for entry in self._entries.values()
         }
         self.memory = Memory(device, program)
         give_back.append(self.memory.free)

@@ -125,8 +125,8 @@ class Gpu:
     def unload(self, module: int) -> None:
         self.driver("cuModuleUnload", module)
 
-    def function(self, module: int, name: str, dynamic: int) -> int:
-        """A kernel of a module, which may ask for `dynamic` bytes of shared memory."""
+    def function(self, module: int, name: str, dynamic: int, nbytes: int) -> int:
+        """A kernel of a module, which may ask for `dynamic` bytes of shared memory and takes arguments of `nbytes`."""
         text = ctypes.c_char_p(name.encode())
         found = self.driver.made("cuModuleGetFunction", module, ctypes.cast(text, ctypes.c_void_p))
         if dynamic > USUAL_SHARED:

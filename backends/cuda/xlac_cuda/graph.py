@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
+from xlac_cuda.driver import Driver
 from xlac_cuda.gpu import Gpu, Packed
 from xlac_cuda.plan import Arrays, Move, Run, Straight, Whole
 
@@ -14,7 +15,7 @@ THREAD_LOCAL = 1  # a capture that other threads' calls do not disturb
 Library = Callable[[Whole, Arrays, int], None]  # runs a whole operation on arrays, in a stream
 
 
-class _Kernel(ctypes.Structure):
+class KernelNode(ctypes.Structure):
     """CUDA_KERNEL_NODE_PARAMS_v2"""
 
     _fields_ = (
@@ -84,10 +85,10 @@ class Graph:
                 finally:
                     self._driver("cuGraphDestroy", child)
 
-    def _kernel(self, run: Run) -> _Kernel:
+    def _kernel(self, run: Run) -> KernelNode:
         """The parameters of a node."""
         packed, entry = Packed(run.packed(self._arrays)), run.entry
-        parameters = _Kernel(self._functions(run), (run.blocks, 1, 1), (entry.threads, 1, 1), entry.dynamic, None, packed.extra)
+        parameters = KernelNode(self._functions(run), (run.blocks, 1, 1), (entry.threads, 1, 1), entry.dynamic, None, packed.extra)
         parameters.packed = packed
         return parameters
 
@@ -98,13 +99,8 @@ class Graph:
         )  # fmt: skip
 
     def _captured(self, whole: Whole) -> int:
-        """What a library does in a stream, as a graph."""
-        self._driver("cuStreamBeginCapture_v2", self._stream, THREAD_LOCAL)
-        try:
-            self._library(whole, self._arrays, self._stream)
-        finally:
-            found = self._driver.made("cuStreamEndCapture", self._stream)
-        return found
+        """What a library does, as a graph."""
+        return captured(self._driver, self._stream, lambda: self._library(whole, self._arrays, self._stream))
 
     def launch(self, arrays: Arrays, stream: int) -> None:
         """Runs everything, in a stream, on these arrays."""
@@ -136,3 +132,16 @@ class Graph:
             if handle:
                 self._driver(call, handle)
         self._graph = self._exec = 0
+
+
+def captured(driver: Driver, stream: int, work: Callable[[], None]) -> int:
+    """What is asked of a stream meanwhile, as a graph; nothing of it runs."""
+    driver("cuStreamBeginCapture_v2", stream, THREAD_LOCAL)
+    try:
+        work()
+    except BaseException:
+        code = driver.raw["cuStreamEndCapture"](stream, ctypes.addressof(found := ctypes.c_void_p()))
+        if not code and found.value:
+            driver("cuGraphDestroy", found.value)
+        raise
+    return driver.made("cuStreamEndCapture", stream)

@@ -129,6 +129,11 @@ void capture_work(Stream *stream, Work work) {
     stream->last = node;
 }
 
+void capture_kernel(Stream *stream, const KernelLaunch &launch) {
+    capture_work(stream, {});
+    stream->last->kind = Node::KERNEL, stream->last->kernel = launch;
+}
+
 STANDIN_CALL cuGraphCreate(CUgraph *made, unsigned) {
     ENTER;
     *made = new Graph;
@@ -215,6 +220,15 @@ STANDIN_CALL cuGraphAddNode_v2(CUgraphNode *made, CUgraph graph, const CUgraphNo
 // What a kernel calls (cudaGraphSetConditional): the handle is the place of the value.
 extern "C" __attribute__((visibility("default"))) void standin_set_condition(uint64_t handle, unsigned value) {
     *reinterpret_cast<unsigned *>(handle) = value;
+}
+
+STANDIN_CALL cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *found) {
+    ENTER_CONTEXT;
+    if (node->kind != Node::KERNEL) return CUDA_ERROR_INVALID_VALUE;
+    const KernelLaunch &kernel = node->kernel;
+    *found = {kernel.function, kernel.grid.x, kernel.grid.y, kernel.grid.z, kernel.block.x, kernel.block.y, kernel.block.z, kernel.dynamic,
+              nullptr, nullptr, nullptr, nullptr};
+    return CUDA_SUCCESS;
 }
 
 // ---- executables ---------------------------------------------------------------------------------

@@ -211,5 +211,6 @@ STANDIN_CALL cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_
     ENTER_CONTEXT;
     KernelLaunch launch{function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic, {}};
     if (CUresult status = checked_launch(launch, each, extra)) return status;
+    if (Stream *capturing = stream_of(stream); capturing && capturing->capture) return capture_kernel(capturing, launch), CUDA_SUCCESS;
     return enqueue(stream, [launch] { return run_kernel(launch); });
 }

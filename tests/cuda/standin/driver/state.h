@@ -94,3 +94,4 @@ struct KernelLaunch {
 
 CUresult checked_launch(KernelLaunch &made, void **each, void **extra);  // takes over the arguments
 CUresult run_kernel(const KernelLaunch &launch);
+void capture_kernel(Stream *stream, const KernelLaunch &launch);
