@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -57,6 +58,9 @@ KEYWORDS = frozenset(
 )
 
 
+OURS = re.compile(r"\w+_(?:[iuf]\d+|bf16|bool)|(?:[iuf]\d+|bf16|bool)x\d+")  # functions and types of the text itself
+
+
 @dataclass(frozen=True)
 class Dialect:
     """How one C-family language spells kernels. Replace entries of the tables to change a spelling."""
@@ -73,6 +77,10 @@ class Dialect:
     instructions: Mapping[str, str] = field(default_factory=dict)
     kernel: str = "{}"  # the name of the function that a kernel is
     size: str = ""  # the type of a kernel's sizes; "": that of any index
+    vector: str = "typedef struct {{ {type} lane[{lanes}]; }} {name};"  # {align}: bytes to align it to; "": no vectors
+    zero: str = "{0}"  # the value of a vector that is all zeros
+    widest: int = 0  # bytes that an aligned access may take at once; 0: it is written lane by lane
+    unroll: str = ""  # stands before a loop of constant length that is to be written out; "": the text does it
     # of languages for GPUs; "" where there is no such thing
     block: str = ""  # the number of a block
     thread: str = ""  # the number of a thread in its block
@@ -94,11 +102,21 @@ class Dialect:
         if not (name.isascii() and name.isidentifier()):
             raise AssertionError(f"'{name}' is not an identifier")
         taken = name in self.reserved or name.endswith("_") or name.startswith("_")
-        taken = taken or any(name in (f, f + "f", f + "l") for f in _MATH.values())
+        taken = taken or any(name in (f, f + "f", f + "l") for f in _MATH.values()) or OURS.fullmatch(name) is not None
         return f"v{name}_" if taken else name
 
 
 C99 = Dialect()
+
+
+def vector_type(dtype: DType, lanes: int) -> str:
+    """The name of the struct that a vector is."""
+    return f"{dtype.value}x{lanes}"
+
+
+def vector_align(dtype: DType, lanes: int, widest: int) -> int:
+    """Bytes that the struct of a vector is aligned to: those of one access, or of an element where it takes several."""
+    return max(dtype.nbytes, math.gcd(lanes * dtype.nbytes, widest)) if widest else dtype.nbytes
 
 
 def unsupported(dialect: Dialect, what: str) -> UnsupportedError:

@@ -13,29 +13,24 @@ from dataclasses import dataclass
 
 from xlac_sdk import grid
 from xlac_sdk.cdialect import C99, Dialect, comment, literal, unsupported
-from xlac_sdk.cfunctions import arithmetic, integer
+from xlac_sdk.cfunctions import integer
+from xlac_sdk.cvectors import Vectors
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import (
     Access,
     Allocate,
-    Apply,
     Assign,
     Barrier,
     Buffer,
     Const,
-    Exchange,
-    Expr,
-    Fold,
     For,
     If,
     Instruction,
     Kernel,
     Let,
-    Load,
     LoopKind,
     Prefetch,
     Ramp,
-    Shuffle,
     Space,
     Splat,
     Stmt,
@@ -43,25 +38,21 @@ from xlac_sdk.kernel import (
     Var,
     children,
 )  # fmt: skip
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.ranges import Ranges, combined, fits, type_range
+from xlac_sdk.ranges import fits
 from xlac_sdk.sharing import named, roots, walk
 
 __all__ = ["C99", "Dialect", "Function", "comment", "kernel_text", "literal"]
 
-P = Primitive
-_INFIX = {P.ADD: "+", P.SUB: "-", P.MUL: "*", P.DIV: "/", P.REM: "%"}
-_PLAIN = (DType.I32, DType.I64)  # where a sum that fits its type needs no cast
-
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel as text: its name, its parameters and the lines of its body."""
+    """A kernel as text: its name, its parameters, the lines of its body, and the vector types that they mention."""
 
     name: str
     parameters: tuple[str, ...]
     lines: tuple[str, ...]
     note: str
+    vectors: tuple[tuple[DType, int], ...] = ()
 
 
 def kernel_text(kernel: Kernel, dialect: Dialect = C99) -> Function:
@@ -74,28 +65,20 @@ def kernel_text(kernel: Kernel, dialect: Dialect = C99) -> Function:
     lines = (*(f"    (void){name(n)};" for n in unused), *lines)
     parameters = [writer.parameter(b) for b in kernel.parameters]
     parameters += [f"{dialect.size or writer.type(v)} {name(v.name)}" for v in kernel.sizes]
-    return Function(dialect.kernel.format(name(kernel.name)), tuple(parameters), lines, comment(kernel.note))
+    return Function(dialect.kernel.format(name(kernel.name)), tuple(parameters), lines, comment(kernel.note), tuple(writer.vectors))
 
 
-class _Writer:
+class _Writer(Vectors):
     """The statements of one kernel, line by line."""
 
     def __init__(self, kernel: Kernel, dialect: Dialect) -> None:
-        self.kernel, self.dialect = kernel, dialect
+        super().__init__(dialect)
         self.grid = grid.grid(kernel)
-        self.texts: dict[int, str] = {}
-        self.range = Ranges()
-        self.touched: set[str] = set()  # names that the text mentions
-        self.count = 0
         self._reads: dict[int, frozenset[str]] = {}
 
     def parameter(self, buffer: Buffer) -> str:
         const = "const " if buffer.access is Access.READ else ""
         return f"{const}{self.dialect.types[buffer.dtype]} *{self.dialect.restrict} {self.dialect.identifier(buffer.name)}"
-
-    def name(self, name: str) -> str:
-        self.touched.add(name)
-        return self.dialect.identifier(name)
 
     # ---- statements --------------------------------------------------------------------------
 
@@ -115,17 +98,31 @@ class _Writer:
         later: list[frozenset[str]] = [frozenset()]
         for stmt in reversed(body):
             later.append(later[-1] | self.reads(stmt))
-        for stmt, after in zip(body, reversed(later[:-1]), strict=True):
-            self.texts.clear()
-            hoisted = named(roots(stmt))
-            for expr in hoisted:
-                if isinstance(stmt, Prefetch):
-                    break
-                text = self.write(expr)
-                self.count += 1
-                self.texts[id(expr)] = f"e{self.count}_"
-                yield f"{pad}const {self.type(expr)} e{self.count}_ = {text};"
-            yield from self.statement(stmt, depth, pad, after)
+        later.reverse()
+        at = 0
+        while at < len(body):
+            end = at
+            while end < len(body) and self.by_lane(body[end]) and self.by_lane(body[end]) == self.by_lane(body[at]):
+                end += 1
+            if end > at:
+                yield from self.together(body[at:end], later[end], pad)
+            else:
+                end = at + 1
+                yield from self.hoisted(body[at], pad)
+                yield from self.statement(body[at], depth, pad, later[end])
+            at = end
+
+    def hoisted(self, stmt: Stmt, pad: str) -> Iterator[str]:
+        """Names for the parts of a statement that need one."""
+        self.texts.clear()
+        if isinstance(stmt, Prefetch) or (isinstance(stmt, Instruction) and stmt.name not in self.dialect.instructions):
+            return
+        for expr in named(roots(stmt), self.asked(stmt)):
+            if expr.lanes > 1 and isinstance(expr, Ramp | Splat):
+                continue  # its lanes are written where they are used
+            name = self.fresh()
+            yield from self.define(name, expr, pad)
+            self.texts[id(expr)] = name
 
     def statement(self, stmt: Stmt, depth: int, pad: str, after: frozenset[str]) -> Iterator[str]:
         match stmt:
@@ -133,11 +130,14 @@ class _Writer:
                 yield from self.loop(stmt, depth, pad)
             case Let(var=var, value=value, mutable=mutable):
                 name = self.name(var.name)
-                yield f"{pad}{'' if mutable else 'const '}{self.type(var)} {name} = {self.text(value)};"
+                if value.lanes > 1:
+                    yield from self.define(name, value, pad, mutable)
+                else:
+                    yield f"{pad}{'' if mutable else 'const '}{self.type(var)} {name} = {self.text(value)};"
                 if var.name not in after:
                     yield f"{pad}(void){name};"
             case Assign(var=var, value=value):
-                yield f"{pad}{self.name(var.name)} = {self.text(value)};"
+                yield from self.assign(self.name(var.name), value, pad)
             case Store():
                 yield from self.store(stmt, pad)
             case If(condition=condition, then=then, otherwise=otherwise):
@@ -151,9 +151,11 @@ class _Writer:
                 yield from self.allocate(buffer, pad)
             case Instruction(name=name, operands=given, meaning=meaning):
                 spelling = self.dialect.instructions.get(name)
-                if spelling is None:
-                    yield from self.block(meaning, depth)
-                else:
+                if spelling is None and meaning:
+                    yield f"{pad}{{"
+                    yield from self.block(meaning, depth + 1)
+                    yield f"{pad}}}"
+                elif spelling is not None:
                     texts = [self.name(o.name) if isinstance(o, Buffer) else self.text(o) for o in given]
                     yield f"{pad}{spelling.format(*texts)};"
             case Barrier():
@@ -197,7 +199,9 @@ class _Writer:
         read = any(stmt.counter.name in self.reads(s) for s in stmt.body)
         if stmt.kind is LoopKind.UNROLLED and isinstance(stmt.start, Const) and isinstance(stmt.stop, Const):
             turns = range(int(stmt.start.value), int(stmt.stop.value), stmt.step)
-            if len(turns) <= self.dialect.written_out:
+            if self.dialect.unroll:
+                yield f"{pad}{self.dialect.unroll}"
+            elif len(turns) <= self.dialect.written_out:
                 for value in turns:
                     yield f"{pad}{{"
                     if read:
@@ -214,154 +218,12 @@ class _Writer:
 
     def store(self, stmt: Store, pad: str) -> Iterator[str]:
         if stmt.value.lanes > 1:
-            raise unsupported(self.dialect, "vectors")
-        place = f"{self.name(stmt.buffer.name)}[{self.number(stmt.index)}]"
-        value = self.text(stmt.value)
-        guard = "" if stmt.mask is None else f"if ({self.bare(stmt.mask)}) "
-        if stmt.atomic is not None and self.dialect.atomic and stmt.buffer.space is not Space.LOCAL:
-            text = self.dialect.atomic.format(place=place, value=value, p=stmt.atomic.value, d=stmt.value.dtype.value)
-            yield f"{pad}{guard}{text};"
+            yield from self.store_vector(stmt, pad)
             return
-        if stmt.atomic is not None:
-            value = self.spell(stmt.atomic, [place, value], stmt.value.dtype)
-        yield f"{pad}{guard}{place} = {value};"
-
-    # ---- expressions -------------------------------------------------------------------------
-
-    def type(self, expr: Expr) -> str:
-        if expr.lanes > 1:
-            raise unsupported(self.dialect, "vectors")
-        if expr.dtype is DType.I64 and fits(self.range(expr), DType.I32):
-            return self.dialect.index
-        return self.dialect.types[expr.dtype]
+        yield pad + self.stored(stmt)
 
     def counter(self, stmt: For) -> str:
         """The type of a loop's counter, which goes as far as the step takes it past the end."""
         known = self.range(stmt.counter)
         past = (known[0], known[1] + stmt.step) if known is not None else None
         return self.type(stmt.counter) if fits(past, DType.I32) else self.dialect.types[stmt.counter.dtype]
-
-    def text(self, expr: Expr) -> str:
-        found = self.texts.get(id(expr))
-        return found if found is not None else self.write(expr)
-
-    def write(self, expr: Expr) -> str:
-        if expr.lanes > 1:
-            raise unsupported(self.dialect, "vectors")
-        match expr:
-            case Const(value=value, dtype=dtype):
-                return literal(value, dtype)
-            case Var(name=name):
-                return self.name(name)
-            case Ramp(base=value) | Splat(value=value) | Fold(value=value):
-                return self.text(value)
-            case Load(buffer=buffer, index=index, mask=mask):
-                place = f"{self.name(buffer.name)}[{self.number(index)}]"
-                return place if mask is None else f"({self.text(mask)} ? {place} : 0)"
-            case Apply(primitive=Primitive.CAST, operands=(value,), dtype=dtype):
-                return self.cast(self.text(value), value.dtype, dtype)
-            case Apply(primitive=Primitive.BITCAST, operands=(value,), dtype=dtype):
-                return self.bitcast(self.text(value), value.dtype, dtype)
-            case Apply():
-                return self.apply(expr)
-            case Shuffle(values=values, picks=picks):
-                return self.text(values[picks[0]])
-            case Exchange(value=value, distance=distance):
-                if not self.dialect.exchange:
-                    raise unsupported(self.dialect, "exchange between threads")
-                return self.dialect.exchange.format(self.bare(value), distance, d=value.dtype.value)
-
-    def number(self, expr: Expr) -> str:
-        """An expression; a small constant without its suffix, for where it meets nothing narrower."""
-        if isinstance(expr, Const) and expr.lanes == 1 and abs(int(expr.value)) < 1 << 31:
-            return str(expr.value) if int(expr.value) >= 0 else f"({expr.value})"
-        return self.bare(expr)
-
-    def bare(self, expr: Expr) -> str:
-        """An expression without parentheses around all of it, of which compilers warn in a condition."""
-        text = self.text(expr)
-        return text[1:-1] if text.startswith("(") and _paired(text) else text
-
-    def apply(self, expr: Apply) -> str:
-        primitive, operands = expr.primitive, expr.operands
-        dtype = operands[1].dtype if primitive is P.SELECT else operands[0].dtype
-        given = [self.text(o) for o in operands]
-        if primitive.is_comparison and not dtype.is_float:
-            known = settled(primitive, operands, dtype)
-            if known is not None:
-                return f"((void){given[0]}, (void){given[1]}, {int(known)})"
-        if primitive in (P.DIV, P.REM) and isinstance(by := operands[1], Const) and dtype.is_integer and by.value not in (0, -1):
-            text = f"({given[0]} {'/' if primitive is P.DIV else '%'} {given[1]})"
-            return text if dtype.bits >= 32 else f"({self.dialect.types[dtype]}){text}"
-        if dtype in _PLAIN and primitive in _INFIX and fits(found := combined(primitive, *map(self.range, operands)), dtype):
-            both = all(isinstance(o, Const) for o in operands)
-            a, b = given if both else self.operands(operands)
-            wide = "" if fits(found, DType.I32) else f"({self.dialect.types[dtype]})"
-            return f"({wide}{a} {_INFIX[primitive]} {b})"
-        if primitive.is_comparison and dtype in _PLAIN and not all(isinstance(o, Const) for o in operands):
-            given = list(self.operands(operands))
-        if dtype.is_half and primitive is not P.SELECT:
-            raise unsupported(self.dialect, f"'{primitive.value}' of {dtype}")
-        return self.spell(primitive, given, dtype)
-
-    def operands(self, exprs: tuple[Expr, ...]) -> Iterator[str]:
-        """Operands of one signed type, of which constants need not say it."""
-        return (self.number(e) if isinstance(e, Const) else self.text(e) for e in exprs)
-
-    def spell(self, primitive: Primitive, given: list[str], dtype: DType) -> str:
-        float_suffix = "f" if dtype is DType.F32 else ""
-        if primitive is P.ABS and dtype.is_integer and not dtype.is_signed:
-            return given[0]
-        return self.dialect.spelling(primitive, dtype).format(
-            *given, t=self.dialect.types[dtype], w=arithmetic(dtype), d=dtype.value, f=float_suffix, one=f"1.0{float_suffix}"
-        )
-
-    def cast(self, value: str, source: DType, dtype: DType) -> str:
-        if source is dtype:
-            return value
-        if source.is_half:
-            return self.cast(f"f32_of_{source.value}({value})", DType.F32, dtype)
-        if dtype is DType.BOOL:
-            return f"({value} != 0)"
-        if dtype.is_half:
-            narrow = f"odd_of_f64({value})" if source is DType.F64 else self.cast(value, source, DType.F32)
-            return f"{dtype.value}_of_f32({narrow})"
-        if source.is_float and dtype.is_integer:
-            return f"cast_{source.value}_{dtype.value}({value})"
-        return f"({self.dialect.types[dtype]})({value})" if not value.startswith("(") else f"({self.dialect.types[dtype]}){value}"
-
-    def bitcast(self, value: str, source: DType, dtype: DType) -> str:
-        held = {DType.F16: DType.U16, DType.BF16: DType.U16}
-        source, dtype = held.get(source, source), held.get(dtype, dtype)
-        if source is dtype:
-            return value
-        if source.is_integer and dtype.is_integer:
-            return f"({self.dialect.types[dtype]})({value})"
-        return f"bitcast_{source.value}_{dtype.value}({value})"
-
-
-def _paired(text: str) -> bool:
-    """Whether the first parenthesis closes at the end."""
-    depth = 0
-    for at, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return at == len(text) - 1
-    return False
-
-
-def settled(primitive: Primitive, operands: tuple[Expr, ...], dtype: DType) -> bool | None:
-    """A comparison with the end of a type's range whose answer does not depend on the value: compilers warn of them."""
-    low, high = type_range(dtype)
-    a, b = operands
-    if isinstance(b, Const):
-        if primitive is P.LT and b.value == low:
-            return False
-        if primitive is P.LE and b.value == high:
-            return True
-    if isinstance(a, Const):
-        if primitive is P.LT and a.value == high:
-            return False
-        if primitive is P.LE and a.value == low:
-            return True
-    return None

@@ -1,9 +1,9 @@
-"""Which values a scalar integer can take, as far as its variables say: lets emitters write plain arithmetic."""
+"""Which values an integer, or any lane of a vector, can take, as far as variables say: lets emitters write plain arithmetic."""
 
 from __future__ import annotations
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Apply, Const, Expr, Var
+from xlac_sdk.kernel import Apply, Const, Expr, Ramp, Splat, Var
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.sharing import walk
 
@@ -58,11 +58,17 @@ class Ranges:
 
     def _of(self, expr: Expr) -> Range:
         match expr:
-            case Const(value=value, dtype=dtype, lanes=1) if dtype.is_integer:
+            case Const(value=value, dtype=dtype) if dtype.is_integer:
                 return int(value), int(value)
-            case Var(low=low, high=high, lanes=1) if low is not None and high is not None:
+            case Var(low=low, high=high) if low is not None and high is not None:
                 return low, high
-            case Apply(primitive=primitive, operands=(a, b), lanes=1, dtype=dtype) if dtype.is_integer:
+            case Splat(value=value):
+                return self._known[id(value)][1]
+            case Ramp(base=base, stride=stride, lanes=lanes, dtype=dtype) if (start := self._known[id(base)][1]) is not None:
+                last = stride * (lanes - 1)
+                reach = start[0] + min(0, last), start[1] + max(0, last)
+                return reach if fits(reach, dtype) else None
+            case Apply(primitive=primitive, operands=(a, b), dtype=dtype) if dtype.is_integer:
                 found = combined(primitive, self._known[id(a)][1], self._known[id(b)][1])
                 return found if fits(found, dtype) else None
         return None

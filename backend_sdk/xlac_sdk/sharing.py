@@ -6,7 +6,7 @@ Emitters write one statement per name, so text stays linear in the graph and nes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xlac_sdk.kernel import (
     Allocate,
@@ -86,8 +86,8 @@ def walk(exprs: Sequence[Expr]) -> list[Expr]:
     return found
 
 
-def named(exprs: Sequence[Expr]) -> list[Expr]:
-    """The expressions to name before a statement that evaluates `exprs`, in an order that works."""
+def named(exprs: Sequence[Expr], also: Callable[[Expr], bool] = lambda expr: False) -> list[Expr]:
+    """The expressions to name before a statement that evaluates `exprs`, in an order that works; `also` asks for more."""
     order = walk(exprs)
     uses: dict[int, int] = {}
     for expr in order:
@@ -102,7 +102,7 @@ def named(exprs: Sequence[Expr]) -> list[Expr]:
         depth[id(expr)] = below = 1 + max((depth[id(o)] for o in inner), default=-1)
         heavy = bool(inner) and not (isinstance(expr, Splat | Ramp) and not operands(inner[0]))
         met = isinstance(expr, Exchange)  # by every thread, also where a select would not look at the value
-        if heavy and (uses[id(expr)] > 1 or below >= DEPTH or met):
+        if heavy and (uses[id(expr)] > 1 or below >= DEPTH or met or also(expr)):
             result.append(expr)
             depth[id(expr)] = 0
     return result

@@ -12,6 +12,7 @@ import pytest
 from cpu_programs import both_programs, kernel_of, loaded, machine, outputs_of, program_of, same
 
 from xlac_cpu import BACKEND, layout, link
+from xlac_sdk import alignment
 from xlac_sdk.build import add, apply, index, load, ramp
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Const, Kernel
@@ -84,7 +85,7 @@ def test_alignment_is_what_every_launch_keeps() -> None:
     t, x = slot("t", F32, 256, Role.TEMPORARY, 128), slot("x", F32, 64, Role.INPUT)
     for argument, known in ((Argument(t), 64), (Argument(t, 4), 16), (Argument(t, 0, (("i", 3),)), 4), (Argument(x), 4),
                             (Argument(x, 16), 4)):  # fmt: skip
-        assert layout.known_alignment(argument) == known
+        assert alignment.known(argument, layout.start) == known
     kernel, y = plus(1.0), slot("y", F32, 20, Role.OUTPUT)
     steps = (Copy(Argument(t), Argument(x), 64), Launch(kernel, (Argument(t), Argument(t, 80))),
              Launch(kernel, (Argument(t, 81), Argument(t, 101))), Copy(Argument(y), Argument(t, 101), 16))  # fmt: skip

@@ -12,6 +12,7 @@ from xlac_sdk import capi
 from xlac_sdk.capi.api import Api
 from xlac_sdk.capi.weights import HEADER, MIX, STEP
 from xlac_sdk.cfunctions import needed
+from xlac_sdk.cvectors import declarations
 from xlac_sdk.program import Program, Role, touched
 
 EMBED = 1 << 20  # bytes of constants up to which a program that runs in this process has them in its text
@@ -39,6 +40,7 @@ def c_file(made: Lowered, api: Api) -> str:
         api=api,
         libm=made.libm,
         incbin=outside and api.weights is capi.Weights.INCBIN,
+        vectors=declarations((v for f in found.texts for v in f.vectors), dialect),
         functions=needed(body, made.functions),
         constants=[] if outside else list(constants(program, touched(program.steps))),
         kernels=found.texts,

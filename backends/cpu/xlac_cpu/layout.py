@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd
 
-from xlac_sdk.dims import divisor
+from xlac_sdk import alignment
 from xlac_sdk.kernel import Kernel
-from xlac_sdk.program import Argument, Launch, Program, Role, Slot, walk
+from xlac_sdk.program import Program, Role, Slot
 
 ALIGNMENT = 64  # of the arena, the state block and constants that had to be copied
 
@@ -55,22 +55,10 @@ def alignments(program: Program) -> dict[Kernel, tuple[int, ...]]:
 
     The caller's arrays and mapped weights promise only that of one element; the arena is ours.
     """
-    found: dict[Kernel, list[int]] = {}
-    for step in walk(program.steps):
-        if not isinstance(step, Launch):
-            continue
-        aligns = found.setdefault(step.kernel, [ALIGNMENT] * len(step.arguments))
-        for i, argument in enumerate(step.arguments):
-            aligns[i] = gcd(aligns[i], known_alignment(argument))
-    return {kernel: tuple(aligns) for kernel, aligns in found.items()}
+    return alignment.alignments(program, start)
 
 
-def known_alignment(argument: Argument) -> int:
-    slot = argument.slot
-    size = slot.dtype.nbytes
-    if slot.role not in (Role.TEMPORARY, Role.STATE):
-        return size
-    known = gcd(ALIGNMENT, slot.offset, divisor(argument.offset) * size)
-    for _, stride in argument.strides:
-        known = gcd(known, divisor(stride) * size)
-    return known
+def start(slot: Slot) -> int:
+    """Bytes that divide the address of a slot."""
+    ours = slot.role in (Role.TEMPORARY, Role.STATE)
+    return gcd(ALIGNMENT, slot.offset) if ours else slot.dtype.nbytes

@@ -14,7 +14,7 @@ from xlac_cuda import nvrtc
 from xlac_cuda.module import arch_in
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
-# A product stays a product: what may be contracted was (`contract.py`), and expansions recover rounding errors.
+# A product stays a product: expansions recover rounding errors. Where one may join a sum, kernels say fma.
 FLAGS = ("-std=c++17", "--fmad=false")
 KERNEL = re.compile(r'^extern "C" __global__ .*?(\w+_kernel)\(')
 

@@ -13,7 +13,8 @@ from xlac_cuda.functions import BEFORE, functions
 from xlac_cuda.lowering import lowered
 from xlac_sdk.capi import identifier
 from xlac_sdk.cfunctions import needed
-from xlac_sdk.ctext import comment, kernel_text
+from xlac_sdk.ctext import Function, comment, kernel_text
+from xlac_sdk.cvectors import declarations
 from xlac_sdk.grid import grid
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.program import Program
@@ -42,15 +43,17 @@ def arch_in(text: str) -> str:
 
 
 def _text(program: Program, arch: str) -> str:
-    kernels = [_described(kernel) for kernel in program.kernels]
+    texts = {kernel: kernel_text(kernel, CUDA) for kernel in program.kernels}
+    kernels = [_described(kernel, text) for kernel, text in texts.items()]
     body = "\n".join(line for kernel in kernels for line in kernel.lines)
     env = Environment(
         loader=PackageLoader("xlac_cuda"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
     return env.get_template("module.cu.j2").render(
-        arch=arch, title=comment(program.name), functions=needed(body, functions(), BEFORE), kernels=kernels
-    )
+        arch=arch, title=comment(program.name), functions=needed(body, functions(), BEFORE), kernels=kernels,
+        vectors=declarations((v for text in texts.values() for v in text.vectors), CUDA),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,8 @@ class _Described:
     about: tuple[str, ...]
 
 
-def _described(kernel: Kernel) -> _Described:
-    text, form = kernel_text(kernel, CUDA), grid(kernel)
+def _described(kernel: Kernel, text: Function) -> _Described:
+    form = grid(kernel)
     assert form is not None, f"kernel {kernel.name} is no grid"
     about = tuple(line for line in (text.note, *_quoted(kernel.origins)) if line)
     return _Described(text.name, text.parameters, text.lines, form.threads, about)
