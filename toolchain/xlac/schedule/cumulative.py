@@ -56,19 +56,19 @@ def _lines(elements: Elements) -> None:
         start = build.mul(counters[pieces], block)
         if divisor(across) % block == 0:
             for k in range(block // lanes):
-                _line(elements, op, x, before, build.ramp(build.add(start, k * lanes), 1, lanes), None)
+                line(elements, op, x, before, build.ramp(build.add(start, k * lanes), 1, lanes), None)
             return
         stop = builder.let("stop", build.apply(P.MIN, build.add(start, block), build.lift(across)))
 
         def strip(bases: object, wide: int, mask: Expr | None) -> None:
             assert isinstance(bases, list)
             for base in bases:
-                _line(elements, op, x, before, build.ramp(base, 1, wide), mask)
+                line(elements, op, x, before, build.ramp(base, 1, wide), mask)
 
         strips(builder, target, start, build.sub(stop, start), lanes, 1, strip)
 
 
-def _line(
+def line(
     elements: Elements, op: Cumulative, x: Node, before: tuple[Expr, ...], inner: Expr, mask: Expr | None
 ) -> None:
     """The running combination of as many lines as `inner`, the linear index of the axes after, has lanes."""

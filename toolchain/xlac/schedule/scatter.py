@@ -6,7 +6,7 @@ vector where it is an axis of the window that lies contiguous in the operand. Wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from xlac.ir.graph import Node
 from xlac.ops import numeric, view
 from xlac.ops.control import Pick
 from xlac.ops.index import Scatter
-from xlac.schedule import cost, elementwise, operands
+from xlac.schedule import cost, operands
 from xlac.schedule.access import Run
 from xlac.schedule.elements import Elements, row_major
 from xlac.schedule.group import Copying, Group, Kind, Launching, Scheduled, Scratch, Value
@@ -23,7 +23,7 @@ from xlac.schedule.nest import lanes_for, outer, pieces_of, serial, strips
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Const, Expr
+from xlac_sdk.kernel import Access, Buffer, Const, Expr
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -33,8 +33,12 @@ STEP = 8  # operations to place one update
 PIECE = 16  # vectors of columns that a thread takes
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
-    """A copy of every operand, then one launch for the updates."""
+Write = Callable[[Group, Target, str, Sequence[Value]], list[Launching]]
+"""The launches that combine the updates of a group into its results, which hold the operands already."""
+
+
+def schedule(group: Group, target: Target, name: str, write: Write | None = None) -> Scheduled:
+    """A copy of every operand, then the launches for the updates: one, or those of `write`."""
     hero, op = group.hero, group.hero.op
     assert isinstance(op, Scatter)
     count = len(hero.results)
@@ -51,38 +55,52 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
             copies.append(Copying(x, result))
     xs, updates = hero.inputs[:count], hero.inputs[count + 1 :]
     if updates[0].type.size != 0:
-        elements = Elements(Builder(), group, target)
-        _Updates(elements, op, results).write()
-        launches.append(elements.launch(name, cost.work(group)))
+        launches += (write or _in_order)(group, target, name, results)
     elsewhere = set(operands.part(group, hero.inputs[count:], frozenset()).inputs) | set(hero.inputs[count:])
     in_place = tuple((n, xs[k]) for k, n in found.items() if xs[k] in group.inputs and xs[k] not in elsewhere)
     return Scheduled(tuple(launches), in_place if count == 1 else (), tuple(copies))
 
 
+def _in_order(group: Group, target: Target, name: str, results: Sequence[Value]) -> list[Launching]:
+    """One launch."""
+    elements = Elements(Builder(), group, target)
+    Updates(elements, results).write()
+    return [elements.launch(name, cost.work(group))]
+
+
 def _computed(group: Group, x: Node, result: Value, target: Target, name: str) -> tuple[Launching, ...]:
     """A kernel that computes what is updated where the result goes."""
+    from xlac.schedule.schedule import schedule as of_kind
+
     same = Node.of(view.Reshape(shape=x.shape), x)
     wide = Group(Kind.ELEMENTWISE, same, (*group.nodes, same), group.inputs, (same,), "copies what is scattered into")
-    made = elementwise.schedule(operands.part(wide, (same,), frozenset()), target, name)
+    made = of_kind(operands.part(wide, (same,), frozenset()), target, name)
     return tuple(
         replace(launch, arguments=tuple(result if a is same else a for a in launch.arguments))
         for launch in made.launches
     )
 
 
-class _Updates:
+class Updates:
     """Writes the kernel that combines the updates, in their row-major order."""
 
-    def __init__(self, elements: Elements, op: Scatter, results: Sequence[Value]) -> None:
-        self.elements, self.builder, self.op = elements, elements.builder, op
+    def __init__(self, elements: Elements, results: Sequence[Value]) -> None:
         hero = elements.group.hero
+        assert isinstance(hero.op, Scatter)
+        op = hero.op
+        self.elements, self.builder, self.op = elements, elements.builder, op
         count = len(results)
         self.indices, self.updates = hero.inputs[count], hero.inputs[count + 1 :]
         self.shape, self.sizes = hero.results[0].shape, self.updates[0].shape
-        self.buffers = [elements.parameter(r, Access.UPDATE) for r in results]
+        self.results = results
         gone = {*op.inserted_window_dims, *op.input_batching_dims}
         kept = [a for a in range(len(self.shape)) if a not in gone]
         self.window = dict(zip(kept, sorted(op.update_window_dims), strict=True))  # axis of x -> axis of updates
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """What is updated."""
+        return [self.elements.parameter(r, Access.UPDATE) for r in self.results]
 
     def write(self) -> None:
         target, builder = self.elements.target, self.builder
@@ -90,7 +108,7 @@ class _Updates:
         width, lanes = (self.sizes[last], self._lanes(target)) if self.sizes else (volume(()), 1)
         if lanes == 1:
             with self._loops([Run(n, (a,)) for a, n in enumerate(self.sizes)], STEP) as counters:
-                self._update(tuple(counters[run] for run in sorted(counters, key=lambda r: r.axes)), None)
+                self.update(tuple(counters[run] for run in sorted(counters, key=lambda r: r.axes)), None)
             return
         loops = [Run(n, (a,)) for a, n in enumerate(self.sizes[:last])]
         usual = at_opt(width)
@@ -109,7 +127,7 @@ class _Updates:
 
                 def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
                     for base in bases:
-                        self._update((*before, build.ramp(base, 1, wide)), mask)
+                        self.update((*before, build.ramp(base, 1, wide)), mask)
 
                 strips(builder, target, start, length, lanes, 1, strip)
 
@@ -134,17 +152,17 @@ class _Updates:
             return 1
         return lanes_for(target, [u.type.dtype for u in self.updates], self.sizes[last])
 
-    def _update(self, at: tuple[Expr, ...], mask: Expr | None) -> None:
+    def update(self, at: tuple[Expr, ...], mask: Expr | None) -> None:
         """The element, or vector, of the updates at an index."""
-        place, inside = self._place(at)
+        place, inside = self.place(at)
         scalar = [c for c in inside if c.lanes == 1]
         masks = [c for c in inside if c.lanes > 1] + ([] if mask is None else [mask])
         builder = self.builder
         with ExitStack() as guards:
             if scalar:
-                guards.enter_context(builder.when(_all(scalar)))
+                guards.enter_context(builder.when(all_of(scalar)))
             if masks:
-                guards.enter_context(self.elements.masked(builder.let("mask", _all(masks))))
+                guards.enter_context(self.elements.masked(builder.let("mask", all_of(masks))))
             news = [self.elements.at(u, at) for u in self.updates]
             if self.op.combine != "assign":
                 olds = [builder.let("old", self.elements.load(b, place)) for b in self.buffers]
@@ -155,7 +173,7 @@ class _Updates:
             for buffer, value in zip(self.buffers, news, strict=True):
                 self.elements.store_to(buffer, place, value)
 
-    def _place(self, at: tuple[Expr, ...]) -> tuple[Expr, list[Expr]]:
+    def place(self, at: tuple[Expr, ...]) -> tuple[Expr, list[Expr]]:
         """The row-major place in x of an element of the updates, and what must hold for it to be inside."""
         op, builder = self.op, self.builder
         batch = [counter for a, counter in enumerate(at) if a not in op.update_window_dims]
@@ -189,7 +207,7 @@ def _start(value: Expr) -> Expr:
     return wide
 
 
-def _all(conditions: Sequence[Expr]) -> Expr:
+def all_of(conditions: Sequence[Expr]) -> Expr:
     found = conditions[0]
     for condition in conditions[1:]:
         found = build.apply(P.AND, found, condition)

@@ -96,12 +96,8 @@ class _Sorter:
         return builder.let("done", build.add(base, build.mul(odd, count)))
 
     def _store(self, at: tuple[Expr, ...], values: Sequence[Expr]) -> None:
-        for node, number in self._results():
+        for node, number in results(self.elements.group):
             self.elements.store(node, at, values[number])
-
-    def _results(self) -> list[tuple[Node, int]]:
-        """The outputs and which of the sorted tensors each is."""
-        return [(n, n.op.index if isinstance(n.op, Pick) else 0) for n in self.elements.group.outputs]
 
     def _level(self, buffers: Sequence[Buffer], base: Expr, level: Expr) -> None:
         """Merges all pairs of runs of length 2^level, from the half that the level's parity says into the other."""
@@ -125,7 +121,7 @@ class _Sorter:
                 i_safe = builder.let("i", build.apply(P.MIN, i, build.lift(count - 1)))
                 first = [builder.let("a", self.elements.load(b, build.add(source, i_safe))) for b in buffers]
                 second = [builder.let("b", self.elements.load(b, build.add(source, j_safe))) for b in buffers]
-                before = builder.let("before", self._before(second, first))
+                before = builder.let("before", goes_before(self.elements, self.op, second, first))
                 has_left, has_right = build.apply(P.LT, i, middle), build.apply(P.LT, j, high)
                 not_left = build.apply(P.XOR, has_left, Const(True, DType.BOOL))
                 take = builder.let("take", build.apply(P.OR, not_left, build.apply(P.AND, has_right, before)))
@@ -136,19 +132,25 @@ class _Sorter:
                 builder.assign(right, build.add(j, moved))
                 builder.assign(left, build.add(i, build.sub(1, moved)))
 
-    def _before(self, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
-        """Whether a goes strictly before b."""
-        if self.op.body is not None:
-            both = [value for pair in zip(a, b, strict=True) for value in pair]
-            return self.elements.inline(self.op.body, both)[0]
-        if self.op.descending:
-            a, b = b, a
-        result: Expr | None = None
-        for x, y in reversed(list(zip(a[: self.op.keys], b[: self.op.keys], strict=True))):
-            less, equal = _compared(x, y)
-            result = less if result is None else build.apply(P.OR, less, build.apply(P.AND, equal, result))
-        assert result is not None
-        return result
+
+def results(group: Group) -> list[tuple[Node, int]]:
+    """The outputs and which of the sorted tensors each is."""
+    return [(n, n.op.index if isinstance(n.op, Pick) else 0) for n in group.outputs]
+
+
+def goes_before(elements: Elements, op: Sort, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
+    """Whether a goes strictly before b."""
+    if op.body is not None:
+        both = [value for pair in zip(a, b, strict=True) for value in pair]
+        return elements.inline(op.body, both)[0]
+    if op.descending:
+        a, b = b, a
+    result: Expr | None = None
+    for x, y in reversed(list(zip(a[: op.keys], b[: op.keys], strict=True))):
+        less, equal = _compared(x, y)
+        result = less if result is None else build.apply(P.OR, less, build.apply(P.AND, equal, result))
+    assert result is not None
+    return result
 
 
 def _compared(x: Expr, y: Expr) -> tuple[Expr, Expr]:

@@ -24,6 +24,12 @@ def find(kind: Kind) -> Write | None:
             from xlac.schedule.gpu.update import schedule as write
         case Kind.RANDOM:
             from xlac.schedule.gpu.random import schedule as write
+        case Kind.SORT:
+            from xlac.schedule.gpu.sort import schedule as write
+        case Kind.SCATTER:
+            from xlac.schedule.gpu.scatter import schedule as write
+        case Kind.CUMULATIVE:
+            from xlac.schedule.gpu.cumulative import schedule as write
         case _:
             return None
     return write
