@@ -12,6 +12,7 @@ GOLDEN = Path(__file__).parent / "golden"
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="accept the actual text as the golden text")
     parser.addoption("--cross", action="store_true", help="run what needs emulators of other machines too")
+    parser.addoption("--gpu", action="store_true", help="run the cuda backend's tests on this machine's GPU, without the stand-in")
     parser.addoption("--all", action="store_true", help="run what takes minutes too")
 
 

@@ -5,17 +5,20 @@ Everything is kept under a folder by what it is made of, so that a second run co
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import subprocess
-import tempfile
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 SOURCES = Path(__file__).parent / "standin"
 KEPT = Path(__file__).parents[2] / ".pytest_cache" / "d" / "standin"
-COMPILE = ("g++", "-std=c++20", "-fPIC", "-w")
+DRIVER = "libcuda-standin.so.1"
+COMPILE = ("g++", "-std=c++20", "-fPIC", "-w", "-fstack-clash-protection")
+ALIGNED = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")  # as a GPU wants addresses
 WATCHED = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=0")
 
 KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\(([^,)]+)[^)]*\)\s*)?(\w+)\s*\(")
@@ -45,14 +48,17 @@ class Standin:
 
     @cached_property
     def driver(self) -> Path:
-        """`libcuda.so.1`."""
+        """The driver. Beside it lies a link of the name that programs load a GPU's driver by."""
         sources = [*map(str, sorted(SOURCES.glob("engine/*.cpp"))), *map(str, sorted(SOURCES.glob("driver/*.cpp")))]
-        flags = ("-O1", "-shared", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1")
-        return self._made(self._folder("engine/*", "driver/*") / "libcuda.so.1", [*COMPILE, *flags, *sources, "-ldl"])
+        flags = ("-O1", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{DRIVER}")
+        made = self._made(self._folder("engine/*", "driver/*") / DRIVER, [*COMPILE, *flags, *sources, "-ldl"])
+        with suppress(FileExistsError):
+            (made.parent / "libcuda.so.1").symlink_to(DRIVER)
+        return made
 
     def library(self, text: str, *, watched: bool = False) -> Path:
         """Kernels of CUDA C++ as a library for the driver; `watched`, every access is looked at: much slower."""
-        flags = (*COMPILE, "-O1", *(WATCHED if watched else ()))
+        flags = (*COMPILE, *ALIGNED, "-O1", *(WATCHED if watched else ()))
         folder = self._kernels / ("watched" if watched else "plain")
         library = folder / f"{_hash(text.encode())}.so"
         if library.exists():
@@ -67,17 +73,18 @@ class Standin:
         return library
 
     def _made(self, file: Path, command: list[str]) -> Path:
-        """A file that a command makes, unless it is there; whole or not at all, also with others at work."""
-        if file.exists():
-            return file
+        """A file that a command makes, unless it is there; whole or not at all. Others who want it wait."""
         file.parent.mkdir(exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=file.parent)
-        os.close(descriptor)
-        done = subprocess.run([*command, "-o", temporary], check=False, capture_output=True, text=True)
-        if done.returncode:
-            Path(temporary).unlink(missing_ok=True)
-            raise RuntimeError(f"{' '.join(command)}\n{done.stderr[:6000]}")
-        Path(temporary).replace(file)
+        with file.with_name(f"{file.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if file.exists():
+                return file
+            temporary = file.with_name(f"{file.name}.{os.getpid()}")
+            done = subprocess.run([*command, "-o", str(temporary)], check=False, capture_output=True, text=True)
+            if done.returncode:
+                temporary.unlink(missing_ok=True)
+                raise RuntimeError(f"{' '.join(command)}\n{done.stderr[:6000]}")
+            temporary.replace(file)
         return file
 
 

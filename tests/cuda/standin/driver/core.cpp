@@ -278,11 +278,16 @@ extern "C" __attribute__((visibility("default"))) long long standin_count(const 
     return what == "retained" ? retained : -1;
 }
 
-// Begins anew: counts, peaks and lost contexts; what is allocated stays.
+// Lost contexts work again, and what was asked of them is forgotten: a test goes on where a process would end.
+extern "C" __attribute__((visibility("default"))) void standin_revive() {
+    std::lock_guard<std::recursive_mutex> guard(driver.lock);
+    for (auto &primary : driver.primaries) primary->lost = CUDA_SUCCESS;
+    for (auto &stream : driver.streams) stream.second->work.clear();
+}
+
+// Counts begin anew.
 extern "C" __attribute__((visibility("default"))) void standin_reset() {
     std::lock_guard<std::recursive_mutex> guard(driver.lock);
     driver.calls.clear(), driver.fault.clear();
     driver.peak = driver.used, driver.launches = 0;
-    for (auto &primary : driver.primaries) primary->lost = CUDA_SUCCESS;
-    for (auto &stream : driver.streams) stream.second->work.clear();
 }

@@ -1,4 +1,4 @@
-// Memory: every allocation ends at a page that nobody may touch, and begins poisoned.
+// Memory: every allocation lies between pages that nobody may touch, close to the last, and begins poisoned.
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr size_t PAGE = 4096, ALIGN = 256;
+constexpr size_t PAGE = 4096, GUARD = 16 * PAGE, ALIGN = 256;
 constexpr unsigned char POISON = 0xFF;
 
 size_t whole_pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
@@ -18,12 +18,12 @@ CUresult allocate(CUdeviceptr *made, size_t bytes) {
     if (bytes > static_cast<size_t>(setting("STANDIN_MEMORY", 4ll << 30)) - std::min<size_t>(driver.used, setting("STANDIN_MEMORY", 4ll << 30)))
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t body = whole_pages(bytes);
-    void *found = mmap(nullptr, body + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *found = mmap(nullptr, body + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (found == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     auto *start = static_cast<char *>(found);
-    mprotect(start, PAGE, PROT_NONE);
-    mprotect(start + PAGE + body, PAGE, PROT_NONE);
-    char *at = start + PAGE + (body - bytes) / ALIGN * ALIGN;
+    mprotect(start, GUARD, PROT_NONE);
+    mprotect(start + GUARD + body, GUARD, PROT_NONE);
+    char *at = start + GUARD + (body - bytes) / ALIGN * ALIGN;
     std::memset(at, POISON, bytes);
     *made = reinterpret_cast<CUdeviceptr>(at);
     driver.allocations[*made] = bytes;
@@ -36,7 +36,7 @@ CUresult give_back(CUdeviceptr start) {
     auto found = driver.allocations.find(start);
     if (found == driver.allocations.end()) return CUDA_ERROR_INVALID_VALUE;
     size_t bytes = found->second, body = whole_pages(bytes);
-    munmap(reinterpret_cast<void *>(start - (body - bytes) / ALIGN * ALIGN - PAGE), body + 2 * PAGE);
+    munmap(reinterpret_cast<void *>(start - (body - bytes) / ALIGN * ALIGN - GUARD), body + 2 * GUARD);
     driver.used -= bytes;
     driver.allocations.erase(found);
     return CUDA_SUCCESS;
@@ -83,7 +83,7 @@ standin::Range standin::allocation(const void *address) {
     auto found = driver.allocations.upper_bound(at);
     if (found == driver.allocations.begin()) return {};
     --found;
-    if (at >= found->first + found->second + PAGE) return {};
+    if (at >= found->first + found->second + GUARD) return {};
     return {pointer(found->first), pointer(found->first + found->second)};
 }
 

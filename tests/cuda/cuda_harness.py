@@ -1,0 +1,83 @@
+"""The cuda backend on the stand-in driver: programs are compiled by g++ and run on the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from standin_build import Standin
+
+from xlac_cuda import driver, gpu
+from xlac_cuda.backend import CudaBackend
+from xlac_cuda.gpu import Gpu
+from xlac_sdk.target import Request, Target
+
+ARCH = "sm_90a"
+STANDIN = Standin()
+KINDS = ("allocations", "pinned", "streams", "events", "modules", "graphs", "pushed")
+
+
+class OnStandin(CudaBackend):
+    """The backend itself, but for the compiler: g++ instead of NVRTC."""
+
+    def __init__(self, watched: bool = False) -> None:
+        self.watched = watched
+
+    def target(self, request: Request) -> Target:
+        return super().target(Request(arch=request.arch or ARCH, threads=request.threads))
+
+    def build(self, sources: Mapping[str, str], folder: Path) -> Path:
+        (text,) = sources.values()
+        return STANDIN.library(text, watched=self.watched)
+
+
+class Counts:
+    """What the stand-in has at the moment, and what it was asked for."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(str(STANDIN.driver))
+        self._library.standin_count.restype = ctypes.c_longlong
+        self._library.standin_fault.restype = ctypes.c_char_p
+
+    def __call__(self, kind: str) -> int:
+        found = int(self._library.standin_count(kind.encode()))
+        assert found >= 0, f"the stand-in does not count {kind}"
+        return found
+
+    def calls(self, name: str) -> int:
+        return self(f"calls:{name}")
+
+    def held(self) -> dict[str, int]:
+        """All that somebody has to give back."""
+        return {kind: self(kind) for kind in KINDS}
+
+    @property
+    def fault(self) -> str:
+        """What the last kernel that failed did."""
+        return bytes(self._library.standin_fault()).decode()
+
+    def reset(self) -> None:
+        """Counts begin anew."""
+        self._library.standin_reset()
+
+    def revive(self) -> None:
+        """A lost context works again: a test goes on where a process would end."""
+        self._library.standin_revive()
+
+
+@contextmanager
+def standin(patch: pytest.MonkeyPatch) -> Iterator[Counts]:
+    """The stand-in as this process's driver, reached by ctypes."""
+    patch.setattr(driver, "LIBRARY", str(STANDIN.driver))
+    patch.setattr(gpu, "_opened", Gpu)
+    patch.setattr(gpu, "_gpus", {})
+    driver.driver.cache_clear()
+    counts = Counts()
+    counts.reset()
+    yield counts
+    for device in gpu._gpus.values():
+        device.driver.raw["cuDevicePrimaryCtxRelease_v2"](device.device)
+    driver.driver.cache_clear()
