@@ -27,6 +27,15 @@ def test_an_artefact_computes_what_the_model_does(spec: str, weights: str, tmp_p
     assert any(p.suffix == ".weights" for p in folder.iterdir()) == (weights != "embed" and _has_weights(folder))
 
 
+@pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "loop_while", "branch_cond", "tagger", "layernorm_gelu"])
+def test_small_code_computes_what_the_model_does(spec: str, tmp_path: Path) -> None:
+    """Over weights inside the code, which the compiler must not take for the zeros that stand there at first."""
+    small = build(spec, tmp_path / "small", "--size", "--emit", "o,so")
+    agree(spec, xlac.load(small))
+    large = build(spec, tmp_path / "large", "--emit", "o")
+    assert (small / f"{spec}.o").stat().st_size < (large / f"{spec}.o").stat().st_size
+
+
 def _has_weights(folder: Path) -> bool:
     return json.loads((folder / "manifest.json").read_text())["memory"]["weights"] > 0
 

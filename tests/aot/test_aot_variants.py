@@ -113,7 +113,7 @@ def test_two_sizes_and_a_program_from_files(tmp_path: Path) -> None:
         for name, array in inputs.items():
             np.save(tmp_path / f"{name}.npy", array)
         given = [f"{name}={tmp_path}/{name}.npy" for name in inputs]
-        subprocess.run([folder / "gpt2_decode", *given, f"y={tmp_path}/y.npy"], check=True)
+        subprocess.run([folder / "gpt2_decode", *given, f"y={tmp_path}/y.npy"], cwd=tmp_path, check=True)
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want["y"], rtol=2e-5, atol=2e-5)
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from xlac_sdk.cfunctions import TYPES
 from xlac_sdk.ctext import C99, Dialect, kernel_text
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Apply, Buffer, Const, Kernel, Store, Var
+from xlac_sdk.kernel import Kernel
 from xlac_sdk.legalize import legalize
+from xlac_sdk.outline import outline
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Program
 from xlac_sdk.rewrite_program import with_kernels
@@ -53,21 +54,16 @@ def lowered(program: Program, target: Target, libm: bool = True, dialect: Dialec
         return Lowered(with_kernels(program, lambda k: legalize(k, own, fast)), dialect, {}, libm)
     shared = (P.SIGMOID,) if libm else (*FUNCTIONS, P.SIGMOID)
     calls = replace(target, primitives=target.primitives | set(shared))
-    texts = {f"{p.value}_{d.value}": _function(p, d, own, dialect, fast) for p in shared for d in FLOATS}
+    texts = {f"{p.value}_{d.value}": _function(outline(p, d, 1, own, fast), d, dialect) for p in shared for d in FLOATS}
     spelled = {p: f"{p.value}_{{d}}({', '.join(f'{{{i}}}' for i in range(p.arity))})" for p in shared}
     small = replace(dialect, floats={**dialect.floats, **spelled})
     return Lowered(with_kernels(program, lambda k: legalize(k, calls, fast)), small, texts, libm)
 
 
-def _function(primitive: Primitive, dtype: DType, target: Target, dialect: Dialect, fast: bool) -> str:
-    """An expansion as a C function: that of a kernel whose only store is what is returned."""
-    given = tuple(Var(name, dtype) for name in ("x", "y")[: primitive.arity])
-    result = Buffer("result", dtype, 1, access=Access.WRITE)
-    store = Store(result, Const(0, DType.I64), Apply(primitive, given, dtype))
-    kernel = Kernel(f"{primitive.value}_{dtype.value}", (result,), (store,), given)
-    text = kernel_text(legalize(kernel, target, fast), dialect)
-    *lines, last = text.lines
+def _function(kernel: Kernel, dtype: DType, dialect: Dialect) -> str:
+    """An expansion as a C function: what its kernel stores last is returned."""
+    *lines, last = kernel_text(kernel, dialect).lines
     value = last.strip().removeprefix("result[0] = ")
-    parameters = ", ".join(f"{TYPES[dtype]} {v.name}" for v in given)
+    parameters = ", ".join(f"{TYPES[dtype]} {v.name}" for v in kernel.sizes)
     body = "\n".join([*lines, f"    return {value}"])
-    return f"static {TYPES[dtype]} {primitive.value}_{dtype.value}({parameters})\n{{\n{body}\n}}"
+    return f"static {TYPES[dtype]} {kernel.name}({parameters})\n{{\n{body}\n}}"

@@ -28,12 +28,12 @@ class Driver:
 
     def __init__(
         self, program: Program, symbols: dict[Kernel, str], threads: int, declarations: dict[str, None],
-        places: layout.Places | None = None,
+        style: Style, places: layout.Places | None = None,
     ) -> None:  # fmt: skip
         self.program, self.symbols, self.threads = program, symbols, threads
         self.places, self.ahead = places or layout.places(program), places is not None
         self.state = len(layout.fixed(program))
-        self.declarations = declarations
+        self.declarations, self.style = declarations, style
         self.functions: list[str] = []
         self.forks: dict[str, int] = {}  # kernels that the pool runs, and how many words their frame has
         self.called: dict[str, str] = {}
@@ -80,9 +80,9 @@ class _Body:
     def __init__(self, driver: Driver, counters: dict[str, str], table: str, first: int) -> None:
         """`table` holds the sizes of the call, from its entry `first` on."""
         self.driver, self.counters = driver, counters
-        self.w = Writer(driver.declarations)
+        self.w = Writer(driver.declarations, narrow=driver.style.narrow)
         self.frame: tuple[str, int] | None = None
-        self.values = Expressions(self.w, Style())
+        self.values = Expressions(self.w, driver.style)
         for at, symbol in enumerate(driver.program.sizes, first):
             address = self.w.op(f"getelementptr i64, ptr %{table}, i64 {at}")
             self.values.names[symbol.identifier] = self.w.op(f"load i64, ptr {address}, !invariant.load !0")

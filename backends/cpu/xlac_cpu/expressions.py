@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xlac_cpu import access, arithmetic, convert
 from xlac_cpu.access import Place
-from xlac_cpu.spelling import constant, is_literal, memory, number, register, vector
+from xlac_cpu.spelling import constant, function_name, is_literal, memory, number, register, vector
 from xlac_cpu.writer import Writer
 from xlac_sdk.build import bounds
 from xlac_sdk.dtypes import DType
@@ -27,6 +27,8 @@ class Style:
     fence: str = ""  # orders streaming stores before whatever follows
     eager: bool = False  # LLVM would contract a product into every sum that uses it
     ternary: bool = False  # there is an instruction for any function of three operands' bits
+    narrow: bool = False  # addresses have 32 bits
+    calls: frozenset[tuple[Primitive, DType]] = frozenset()  # what functions of the module compute: see outlined.py
 
 
 class Expressions(access.Combine):
@@ -92,7 +94,7 @@ class Expressions(access.Combine):
         """A primitive; arithmetic on halves is done in f32, index arithmetic on constants here and now."""
         if dtype.is_half:
             wide = tuple(convert.widen(self.w, o, dtype, lanes, self.style.half) for o in operands)
-            result = arithmetic.spell(self.w, primitive, wide, DType.F32, lanes)
+            result = self.spelled(primitive, wide, DType.F32, lanes)
             if primitive.is_comparison:
                 return result
             return convert.cast(self.w, result, DType.F32, dtype, lanes, self.style.half)
@@ -100,7 +102,14 @@ class Expressions(access.Combine):
             known = _folded(primitive, operands[0], operands[1])
             if known is not None:
                 return known
-        return arithmetic.spell(self.w, primitive, operands, dtype, lanes)
+        return self.spelled(primitive, operands, dtype, lanes)
+
+    def spelled(self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int) -> str:
+        """Instructions, or a call where the module has a function for it."""
+        if (primitive, dtype) not in self.style.calls:
+            return arithmetic.spell(self.w, primitive, operands, dtype, lanes)
+        kind = register(dtype, lanes)
+        return self.w.intrinsic(function_name(primitive, dtype, lanes), kind, *((kind, operand) for operand in operands))
 
     def fold(self, primitive: Primitive, value: str, dtype: DType, lanes: int) -> str:
         if not dtype.is_half:

@@ -43,7 +43,7 @@ class Text:
 
 def write(kernel: Kernel, aligns: tuple[int, ...], style: Style, declarations: dict[str, None]) -> Text:
     """The text of a kernel. `aligns`: bytes that each argument's address is known to be a multiple of."""
-    writer = _Function(style, declarations, kernel, aligns)
+    writer = Function(style, declarations, kernel, aligns)
     loop = kernel.parallel if style.threads else None
     if loop is not None:
         writer.range = ("%begin", "%end")
@@ -57,8 +57,7 @@ def write(kernel: Kernel, aligns: tuple[int, ...], style: Style, declarations: d
     parameters += [f"i64 %n{i}" for i in range(len(kernel.sizes))]
     if loop is not None:
         parameters += ["i64 %begin", "i64 %end"]
-    body = writer.w.text()
-    return Text(", ".join(parameters), _kept_apart(body) if style.eager else body, loop is not None)
+    return Text(", ".join(parameters), writer.text(), loop is not None)
 
 
 def _kept_apart(body: str) -> str:
@@ -68,13 +67,13 @@ def _kept_apart(body: str) -> str:
     return re.sub(r"(%t\d+) = fmul contract", lambda m: f"{m[1]} = fmul" if uses[m[1]] > 2 else m[0], body)
 
 
-class _Function(Expressions):
+class Function(Expressions):
     """Writes statements."""
 
     def __init__(
         self, style: Style, declarations: dict[str, None], kernel: Kernel, aligns: tuple[int, ...]
     ) -> None:
-        super().__init__(Writer(declarations, style.ternary), style)
+        super().__init__(Writer(declarations, style.ternary, style.narrow), style)
         self.names = {var.name: f"%n{i}" for i, var in enumerate(kernel.sizes)}
         self.buffers = {
             b: (f"%p{i}", a) for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))
@@ -82,6 +81,11 @@ class _Function(Expressions):
         self.range: tuple[str, str] | None = None
         self.streamed = False
         self.stack_bytes = 0
+
+    def text(self, result: str = "void") -> str:
+        """What was written, and a return."""
+        body = self.w.text(result)
+        return _kept_apart(body) if self.style.eager else body
 
     def statements(self, body: tuple[Stmt, ...]) -> None:
         names, mutable = self.names, self.mutable

@@ -73,7 +73,7 @@ class Machine:
             word
             for word in (
                 "nounwind",
-                "minsize optsize" if self.size else "",
+                'minsize optsize "no-builtins"' if self.size else "",  # no loop becomes a call of a library's memset
                 '"no-trapping-math"="true"',
                 widths,
                 f'"target-cpu"="{self.cpu}" "target-features"="{self.features}"' if self.tagged else "",
@@ -156,7 +156,8 @@ def _asked(request: Request) -> Machine:
     if cpu == "native" or (not cpu and triple == host().triple):
         cpu = host().cpu
     usual = "" if cpu else next((f for pattern, f in USUAL if re.match(pattern, triple)), "")
-    features = ",".join(part for part in (usual, request.features, *(f"+{name}" for name in more)) if part)
+    small = "+thumb-mode" if request.size and re.match(THUMB, triple) else ""
+    features = ",".join(part for part in (usual, small, request.features, *(f"+{name}" for name in more)) if part)
     answer: dict[str, Any] = probe(triple, cpu, features) if _spelled(triple) else {"triple": triple}
     if "triple" in answer:
         close = get_close_matches(triple, TRIPLES, n=1, cutoff=0.5)
@@ -175,6 +176,7 @@ def _asked(request: Request) -> Machine:
 
 
 # What every processor of a kind has though LLVM takes it for granted only with a CPU's name: systems need it.
+THUMB = r"armv(7|8)(?!\.?\d?-?m)"  # of 32-bit Arms, those with instructions of two bytes that do all that those of four do
 USUAL = ((r"riscv64-.*linux", "+m,+a,+f,+d,+c"), (r"wasm32", "+simd128"))
 
 

@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING
 
-from xlac_cpu import driver, function, layout, stamp
+from xlac_cpu import driver, function, layout, outlined, stamp
 from xlac_cpu.expressions import Style
 from xlac_cpu.function import Text
 from xlac_cpu.machine import Machine
@@ -48,16 +48,19 @@ def emit(
     """
     verify_program(program)
     style = Style(
-        machine.half, target.threads > 1, machine.fence, eager=not machine.is_x86, ternary=machine.masked
-    )
+        machine.half, target.threads > 1, machine.fence, eager=not machine.is_x86, ternary=machine.masked,
+        narrow=machine.pointer_bits == 32, calls=outlined.missing(target) if target.size else frozenset(),
+    )  # fmt: skip
+    spelled = outlined.calling(target) if target.size else target
     fast = program.facts.get("precision") == "fast"
     aligns = layout.alignments(program)
     symbols: dict[Kernel, str] = {}
     written: dict[Text, str] = {}
     groups: list[_Group] = [_Group()]
+    legal = {kernel: legalize(kernel, spelled, fast) for kernel in program.kernels}
     for kernel in program.kernels:
         needed: dict[str, None] = {}
-        text = function.write(legalize(kernel, target, fast), aligns[kernel], style, needed)
+        text = function.write(legal[kernel], aligns[kernel], style, needed)
         symbol = written.get(text)
         if symbol is None:
             symbol = written[text] = f"k{len(written)}_{kernel.name}"
@@ -66,13 +69,18 @@ def emit(
             groups[-1].add(symbol, text, needed)
         symbols[kernel] = symbol
     group = groups[-1]
-    main = driver.Driver(program, symbols, target.threads, group.declarations, places)
+    main = driver.Driver(program, symbols, target.threads, group.declarations, style, places)
     functions = main.write()
     counts = {symbols[k]: len(k.sizes) for k in symbols}
     functions += [driver.chunk(symbol, pointers, counts[symbol]) for symbol, pointers in main.forks.items()]
     functions += [stamp.text(machine, group.declarations)] if main.stamped else []
     outside = [(symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions]
     sources = {f"kernels_{i}.ll": _render(machine, g, [], []) for i, g in enumerate(groups[:-1])}
+    shared = _Group()
+    if style.calls:
+        shared.functions = outlined.functions(legal.values(), target, style, fast, shared.declarations)
+    if shared.functions:
+        sources["functions.ll"] = _render(machine, shared, [], [])
     return {"program.ll": _render(machine, group, functions, outside), **sources}
 
 

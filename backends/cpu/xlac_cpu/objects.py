@@ -71,6 +71,16 @@ def optimise(text: str, machine: Machine) -> tuple[Any, Any]:
     return module, generator
 
 
+def shrink(module: Any, generator: Any) -> None:
+    """Does over a whole module what makes code small: what is called once is written where it is called, and the like."""
+    import llvmlite.binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(generator, options)
+    builder.getModulePassManager().run(module, builder)
+
+
 @cache
 def code_generator(machine: Machine) -> Any:
     """LLVM's code generator for a machine: position-independent code, so that objects may be kept and moved."""

@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 
 from xlac_sdk.dtypes import DType
+from xlac_sdk.primitives import Primitive
 
 _REGISTER = {
     DType.F64: "double", DType.F32: "float", DType.F16: "i16", DType.BF16: "i16", DType.BOOL: "i1",
@@ -68,3 +69,8 @@ def constant(text: str, scalar: str, lanes: int) -> str:
 def is_literal(text: str) -> bool:
     """True for the text of an integer constant."""
     return text.isdigit() or (text[0] == "-" and text[1:].isdigit())
+
+
+def function_name(primitive: Primitive, dtype: DType, lanes: int) -> str:
+    """What the function that computes a primitive is called."""
+    return f"{primitive.value}.{suffix(register(dtype), lanes)}"

@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from xlac_cpu.spelling import is_literal
+
+NARROW = 1 << 31  # what 32 bits count to, with a sign
+
 
 class Writer:
     """The body of a function being written."""
 
-    def __init__(self, declarations: dict[str, None], ternary: bool = False) -> None:
+    def __init__(self, declarations: dict[str, None], ternary: bool = False, narrow: bool = False) -> None:
         self.lines: list[str] = []
         self.entry: list[str] = []  # allocas: they belong at the function's start
         self.block = "entry"
         self.declarations = declarations
         self.ternary = ternary  # the machine combines the bits of three operands in one instruction (AVX-512)
+        self.narrow = narrow  # addresses have 32 bits: counters that fit are counted in so many
         self._count = 0
         self._known: dict[str, str] = {}
         self._trail: list[str] = []
@@ -86,6 +91,9 @@ class Writer:
         self, start: str, stop: str, step: int, kind: str = "i64", order: str = "s", certain: bool = False
     ) -> Iterator[str]:
         """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at least once."""
+        whole = kind
+        if self.narrow and kind == "i64" and is_literal(start) and is_literal(stop):
+            kind = "i32" if int(start) >= -NARROW and int(stop) + step < NARROW else kind
         head, latch, out = self.name("loop"), self.name("next"), self.name("done")
         before = self.block
         if certain:
@@ -96,7 +104,7 @@ class Writer:
         self.label(head)
         self.do(f"{counter} = phi {kind} [ {start}, %{before} ], [ {after}, %{latch} ]")
         with self.scope():
-            yield counter
+            yield counter if kind == whole else self.op(f"sext {kind} {counter} to {whole}")
         self.do(f"br label %{latch}")
         self.label(latch)
         self.do(f"{after} = add {'nsw ' if order == 's' else 'nuw '}{kind} {counter}, {step}")
@@ -104,5 +112,5 @@ class Writer:
         self.do(f"br i1 {more}, label %{head}, label %{out}")
         self.label(out)
 
-    def text(self) -> str:
-        return "\n".join(["entry:", *self.entry, *self.lines, "  ret void", "}"])
+    def text(self, result: str = "void") -> str:
+        return "\n".join(["entry:", *self.entry, *self.lines, f"  ret {result}", "}"])

@@ -10,6 +10,8 @@ from xlac_cpu import objects
 from xlac_cpu.link import members
 from xlac_cpu.machine import ask, host
 
+CALLED = ("memcpy", "memset")  # by what LLVM writes last of all: until then they look unused
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -21,7 +23,8 @@ class Unit:
 
     def compiled(self, form: str) -> bytes:
         """The object or assembly, made in this process."""
-        whole, generator = objects.optimise(self.entry, objects.machine_of(self.entry))
+        machine = objects.machine_of(self.entry)
+        whole, generator = objects.optimise(self.entry, machine)
         for number, texts in enumerate(self.variants):
             part = None
             for text in texts:
@@ -38,7 +41,14 @@ class Unit:
             whole.link_in(part)
         for function in _defined(whole):
             if function.name not in self.exports:
+                function.linkage = "external" if function.name in CALLED else "internal"
+        if machine.size:
+            objects.shrink(whole, generator)
+        for function in _defined(whole):
+            if function.name in CALLED:
                 function.linkage = "internal"
+            elif function.name not in self.exports and machine.size:
+                function.linkage = "private"  # no table tells its name
         if form == "assembly":
             return str(generator.emit_assembly(whole)).encode()
         return bytes(generator.emit_object(whole))
