@@ -24,6 +24,7 @@ from xlac.passes.specialize import substituted
 from xlac.passes.trace import Trace
 from xlac.passes.weights import Weights
 from xlac.schedule.fusion import partition
+from xlac.schedule.gpu.instructions import permitted
 from xlac.schedule.group import Partition
 from xlac.schedule.share import Schedules
 from xlac.settings import settings
@@ -121,7 +122,7 @@ def lower(
     Without `fuse` every node gets a kernel of its own: what fused programs are compared with. With `int8` the weights
     of contractions are 8-bit integers, and `Lowered.quantised` says which.
     """
-    chosen, schedules = checked(variants, model.dims), Schedules(target)
+    chosen, schedules = checked(variants, model.dims), Schedules(permitted(target, model.precision))
     lowered = _lower(model, schedules, observers, trace, until, start, fuse, int8)
     if not chosen:
         return lowered

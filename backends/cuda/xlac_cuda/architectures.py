@@ -7,8 +7,9 @@ import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from xlac_cuda.instructions import INSTRUCTIONS
 from xlac_cuda.lowering import LACKS, NATIVE
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Request, Target
 
 WARP, BLOCK_THREADS, ACCESS_BYTES = 32, 1024, 16
@@ -17,24 +18,26 @@ SPELLED = re.compile(r"sm_(\d+)([af]?)")
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What GPUs of one compute capability have: `shared` bytes that a block may ask for, and of the largest such chip
-    its multiprocessors and the bytes of its second cache."""
+    """What GPUs of one compute capability have: `shared` bytes that a block may ask for; of the largest such chip its
+    multiprocessors and the bytes of its second cache; and the `threads` and `blocks` that a multiprocessor holds."""
 
     shared: int
     processors: int
     l2: int
+    threads: int = 2048
+    blocks: int = 32
 
 
 KIB, MIB = 1 << 10, 1 << 20
 KNOWN = {
     80: Architecture(163 * KIB, 108, 40 * MIB),  # A100
-    86: Architecture(99 * KIB, 84, 6 * MIB),  # A40
-    87: Architecture(163 * KIB, 16, 4 * MIB),  # Orin
-    89: Architecture(99 * KIB, 142, 96 * MIB),  # L40S
+    86: Architecture(99 * KIB, 84, 6 * MIB, 1536, 16),  # A40
+    87: Architecture(163 * KIB, 16, 4 * MIB, 1536, 16),  # Orin
+    89: Architecture(99 * KIB, 142, 96 * MIB, 1536, 24),  # L40S
     90: Architecture(227 * KIB, 132, 50 * MIB),  # H100, H200
     100: Architecture(227 * KIB, 148, 126 * MIB),  # B200
     103: Architecture(227 * KIB, 148, 126 * MIB),  # B300
-    120: Architecture(99 * KIB, 188, 128 * MIB),  # RTX PRO 6000
+    120: Architecture(99 * KIB, 188, 128 * MIB, 1536, 24),  # RTX PRO 6000
 }
 OWN = {90: ("a",), 100: ("a", "f"), 103: ("a", "f"), 120: ("a", "f")}  # variants with instructions that later ones lack
 NAMES = tuple(f"sm_{number}{letter}" for number in KNOWN for letter in ("", *OWN.get(number, ())))
@@ -50,18 +53,23 @@ def target(request: Request) -> Target:
     return described(name, size=request.size)
 
 
-def described(name: str, size: bool = False) -> Target:
-    """The facts of an architecture, by the name that CUDA's compilers have for it."""
-    if name not in NAMES:
+def known(name: str) -> Architecture:
+    """An architecture, by the name that CUDA's compilers have for it. Raises SourceError for one that is not known."""
+    found = SPELLED.fullmatch(name)
+    if found is None or name not in NAMES:
         close = get_close_matches(name, NAMES, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(NAMES)}"
         raise SourceError(Diagnostic("XL5202", f"'{name}' is no architecture that xlac writes code for", hint=hint))
-    number = int(SPELLED.fullmatch(name)[1])  # type: ignore[index]  # it is one of NAMES
-    known = KNOWN[number]
+    return KNOWN[int(found[1])]
+
+
+def described(name: str, size: bool = False) -> Target:
+    """The facts of an architecture."""
+    found = known(name)
     return Target(
-        "cuda", fma=True, l2_bytes=known.l2, warp=WARP, block_threads=BLOCK_THREADS, shared_bytes=known.shared,
+        "cuda", fma=True, l2_bytes=found.l2, warp=WARP, block_threads=BLOCK_THREADS, shared_bytes=found.shared,
         primitives=NATIVE, lacks=LACKS, size=size, facts=json.dumps({"arch": name}), access_bytes=ACCESS_BYTES,
-        processors=known.processors,
+        processors=found.processors, instructions=frozenset(INSTRUCTIONS),
     )  # fmt: skip
 
 
@@ -77,5 +85,5 @@ def _here() -> str:
     found = device.architecture()
     if found is None:
         problem = "there is no GPU here to compile for, and --arch names none"
-        raise SourceError(Diagnostic("XL5203", problem, hint="--arch sm_90a, say: an H100 or H200; sm_80: an A100"))
+        raise UnsupportedError(Diagnostic("XL5203", problem, hint="--arch sm_90a, say: an H100 or H200; sm_80: an A100"))
     return found

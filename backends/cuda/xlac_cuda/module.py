@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from xlac_cuda.architectures import arch_of
 from xlac_cuda.dialect import CUDA
 from xlac_cuda.functions import BEFORE, functions
+from xlac_cuda.instructions import functions_called
 from xlac_cuda.lowering import lowered
 from xlac_sdk.capi import identifier
 from xlac_sdk.cfunctions import needed
@@ -50,8 +51,10 @@ def _text(program: Program, arch: str) -> str:
         loader=PackageLoader("xlac_cuda"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
+    instructions = functions_called(body)
     return env.get_template("module.cu.j2").render(
-        arch=arch, title=comment(program.name), functions=needed(body, functions(), BEFORE), kernels=kernels,
+        arch=arch, title=comment(program.name), kernels=kernels, instructions=instructions,
+        functions=needed(body + instructions, functions(), BEFORE),
         vectors=declarations((v for text in texts.values() for v in text.vectors), CUDA),
     )  # fmt: skip
 

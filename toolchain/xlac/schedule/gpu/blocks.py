@@ -55,7 +55,7 @@ def spread(warp: int) -> tuple[int, int]:
 
 def choose(target: Target, p: Product) -> Tile:
     """The tile that fills the machine in the least time: large ones read SHARED memory less, small ones leave fewer idle."""
-    batch, rows, columns, depth = p.usual
+    batch, rows, columns, _ = p.usual
     vector, lanes = vector_of(target, p.accumulate), spread(target.warp)
     step = 8
     best: tuple[float, Tile] | None = None

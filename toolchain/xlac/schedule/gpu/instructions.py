@@ -6,13 +6,14 @@ row's number, so that eight rows' chunks of one place, or eight chunks of one ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Buffer, Const, Expr, Instruction, Store
 from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
 
 P = Primitive
 CHUNK = 16  # bytes that are copied, and read for the tensor cores, at once
@@ -22,6 +23,13 @@ MMA = {
     DType.I8: "cuda.mma.m16n8k32.i8",
 }  # fmt: skip
 """By the operands' type. A product takes 32 bytes of each row."""
+
+
+def permitted(target: Target, precision: str) -> Target:
+    """The target without instructions that round more than a model's precision lets them."""
+    if precision == "fast" or MMA[DType.F32] not in target.instructions:
+        return target
+    return replace(target, instructions=target.instructions - {MMA[DType.F32]})
 
 
 def copy(to: Buffer, at: Expr, source: Buffer, where: Expr, there: Expr) -> Instruction:

@@ -1,0 +1,32 @@
+"""Instructions that schedules ask for by name, and how CUDA's text spells them.
+
+Their meanings are the schedules' own (`xlac.schedule.gpu.instructions`); the functions called here are in `templates`.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+MULTIPLY = "multiply_warp<{kind}, {{8}}, {{9}}, {{10}}, {{11}}, {{12}}, {{13}}>({{0}}, &{{1}}[{{2}}], {{3}}, &{{4}}[{{5}}], {{6}}, {{7}})"
+
+TF32 = "cuda.mma.m16n8k8.tf32"  # for f32 operands, where a model's precision lets them be rounded
+
+INSTRUCTIONS = {
+    "cuda.copy_async.16": "copy_async(&{0}[{1}], &{2}[{3}], {4})",
+    "cuda.copy_async.commit": "copy_commit()",
+    "cuda.copy_async.wait": "copy_wait<{0}>()",
+    "cuda.mma.m16n8k16.bf16": MULTIPLY.format(kind="Bf16Product"),
+    "cuda.mma.m16n8k16.f16": MULTIPLY.format(kind="F16Product"),
+    "cuda.mma.m16n8k32.i8": MULTIPLY.format(kind="I8Product"),
+    TF32: MULTIPLY.format(kind="Tf32Product"),
+}
+"""By name: operands in the order that the schedules give them."""
+
+FUNCTIONS = {"copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh"}
+"""What is called, and the file that has it."""
+
+
+def functions_called(text: str) -> str:
+    """The functions that the spellings in a text call."""
+    folder = files("xlac_cuda") / "templates"
+    return "\n".join((folder / name).read_text(encoding="utf-8") for call, name in FUNCTIONS.items() if call in text)

@@ -1,0 +1,27 @@
+/* Copies to shared memory that threads do not wait for. */
+
+/* Begins to copy 16 bytes to shared memory; zeros where there is nothing to copy. */
+static __device__ __forceinline__ void copy_async(void *to, const void *from, bool there)
+{
+#ifdef __CUDACC__
+    const uint32_t address = (uint32_t)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0));
+#else
+    if (there) memcpy(to, from, 16);
+    else memset(to, 0, 16);
+#endif
+}
+
+static __device__ __forceinline__ void copy_commit()
+{
+#ifdef __CUDACC__
+    asm volatile("cp.async.commit_group;");
+#endif
+}
+
+template <int left> static __device__ __forceinline__ void copy_wait()
+{
+#ifdef __CUDACC__
+    asm volatile("cp.async.wait_group %0;" :: "n"(left) : "memory");
+#endif
+}
