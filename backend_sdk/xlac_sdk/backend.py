@@ -52,6 +52,10 @@ class Backend(ABC):
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         """The program as source text, by file name. Pure: no files, no toolchain, no device."""
 
+    def built_by(self) -> str:
+        """Tells the tools that `build` runs from others, where a kept artefact may be of no use with those."""
+        return ""
+
     @abstractmethod
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         """Compiles the sources inside `folder` and returns the artefact."""

@@ -43,7 +43,8 @@ class Entry:
 def key_of(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:
     """The name of an entry: a hash of everything that decides what `build` gives."""
     digest = hashlib.sha256()
-    for part in (backend.name, _package(backend), version_of(backend), _version("xlac-sdk"), _facts(target)):
+    versions = version_of(backend), _version("xlac-sdk"), backend.built_by()
+    for part in (backend.name, _package(backend), *versions, _facts(target)):
         digest.update(part.encode() + b"\0")
     for name in sorted(sources):
         text = sources[name].encode()

@@ -11,7 +11,7 @@ from xlac_sdk.program import Program
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
-    from xlac_sdk.package import Package, Packaging, Variant
+    from xlac_sdk.package import Artefact, Package, Packaging, Variant
 
 
 class CudaBackend(Backend):
@@ -47,3 +47,27 @@ class CudaBackend(Backend):
         from xlac_cuda import package
 
         return package.package(variants, wanted, folder)
+
+    def open(self, artefact: Artefact) -> Executable:
+        """Loads machine code, PTX (which the driver compiles), or the text, compiled now."""
+        from xlac_cuda import package
+
+        return package.opened(artefact)
+
+    def built_by(self) -> str:
+        from xlac_cuda import compiler
+
+        return compiler.identity()
+
+    def asm(self, program: Program, target: Target) -> str:
+        """The program's PTX, for people."""
+        from xlac_cuda import compiler
+
+        ((name, text),) = self.emit(program, target).items()
+        return compiler.compiled(text, name).ptx
+
+    def resources(self, program: Program, target: Target) -> str:
+        """What every kernel takes of a multiprocessor: registers, spills, shared memory."""
+        from xlac_cuda import resources
+
+        return resources.table(program, target)

@@ -57,6 +57,15 @@ def compiled(text: str, name: str = "program.cu") -> Code:
     return _nvcc(tool, text, flags)
 
 
+def identity() -> str:
+    """What tells the compiler here from another: machine code of a newer one may be too new for a driver."""
+    file = nvrtc.place() or (Path(tool) if (tool := shutil.which("nvcc")) else None)
+    if file is None or not file.is_file():
+        return str(file or "")
+    facts = file.resolve().stat()
+    return f"{file} {facts.st_size} {facts.st_mtime_ns}"
+
+
 def _nvcc(tool: str, text: str, flags: tuple[str, ...]) -> Code:
     with tempfile.TemporaryDirectory(prefix="xlac-nvcc-") as made:
         folder = Path(made)

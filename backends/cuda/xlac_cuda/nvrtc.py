@@ -87,6 +87,11 @@ def found() -> Nvrtc | None:
     return None
 
 
+def place() -> Path | None:
+    """The file of the library that is tried first; it is not loaded. None where only the system's loader may know one."""
+    return next((file for file in _files() if file.is_absolute()), None)
+
+
 def _files() -> Iterator[Path]:
     for package in WHEELS:
         for folder in _package(package):

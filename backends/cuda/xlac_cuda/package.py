@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from xlac_cuda import compiler, module
 from xlac_sdk import capi, portable
-from xlac_sdk.package import Package, Packaging, Variant
+from xlac_sdk.backend import Executable
+from xlac_sdk.package import Artefact, Package, Packaging, Variant
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 LOADED = ("cubin", "ptx", "cu")  # which form is run, of those that are there
@@ -31,3 +33,16 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Pac
         (folder / f"{stem}.{form}").write_bytes(made[form])
     portable.write(folder, variant.program, variant.target)
     return Package(f"{stem}.{next(form for form in LOADED if form in wanted.forms)}")
+
+
+def opened(artefact: Artefact) -> Executable:
+    """The program of an artefact on this machine's GPU. Its text is compiled first where it has nothing else."""
+    from xlac_cuda.executable import CudaExecutable
+
+    program, target = portable.read(artefact.folder)
+    library = artefact.folder / artefact.package.library
+    if library.suffix != ".cu":
+        return CudaExecutable(library, program, target)
+    with tempfile.TemporaryDirectory(prefix="xlac-") as made:
+        built = compiler.build({library.name: library.read_text(encoding="utf-8")}, Path(made))
+        return CudaExecutable(built, program, target)

@@ -33,10 +33,13 @@ def list_() -> None:
     for title in ("backend", "vectors", "threads", "native primitives", "claims", "status"):
         table.add_column(title)
     for name in installed():
+        found = None
         try:
-            target = find(name).target(Request())
+            found = find(name)
+            target = found.target(Request())
         except XlacError as error:
-            table.add_row(escape(name), "", "", "", "", f"[red]broken[/]: {escape(error.diagnostics[0].message)}")
+            what = "[red]broken[/]" if found is None else "[yellow]not here[/]"
+            table.add_row(escape(name), "", "", "", "", f"{what}: {escape(error.diagnostics[0].message)}")
             continue
         except Exception as error:  # a plug-in may do anything; listing it must not
             table.add_row(escape(name), "", "", "", "", f"[red]broken[/]: {escape(f'{type(error).__name__}: {error}')}")
@@ -49,7 +52,8 @@ def list_() -> None:
 
 @command.command()
 @click.argument("name")
-def info(name: str) -> None:
+@click.option("--arch", default="", help="The GPU architecture to describe (sm_90a); default this machine's.")
+def info(name: str, arch: str) -> None:
     """Describe NAME: the facts of its target, what it spells itself and what the SDK expands for it."""
     from rich.console import Console
     from rich.markup import escape
@@ -61,7 +65,7 @@ def info(name: str) -> None:
     from xlac_sdk.target import Request
 
     backend = find(name)
-    target = backend.target(Request())
+    target = backend.target(Request(arch=arch))
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")

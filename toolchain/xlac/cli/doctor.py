@@ -33,6 +33,8 @@ def command() -> int:
     for target in installed():
         try:
             message = _try(target)
+        except Absent as error:
+            message = f"not here: {error}"
         except XlacError as error:
             message, healthy = f"FAILS: {error.diagnostics[0].message}", False
         except Exception as error:  # a plug-in may fail in any way; the others must still be tried
@@ -42,6 +44,10 @@ def command() -> int:
         click.echo("target cpu          missing: pip install xlac-cpu")
         healthy = False
     return 0 if healthy else 1
+
+
+class Absent(Exception):
+    """There is no machine here that a target is for: nothing that an installation could put right."""
 
 
 def _try(target: str) -> str:
@@ -55,7 +61,15 @@ def _try(target: str) -> str:
     from xlac.ops import build
     from xlac.ops.leaf import Param
     from xlac_sdk.dtypes import DType
+    from xlac_sdk.registry import find
+    from xlac_sdk.source import UnsupportedError
+    from xlac_sdk.target import Request
 
+    backend = find(target)
+    try:
+        backend.target(Request())
+    except UnsupportedError as error:
+        raise Absent(error.diagnostics[0].message) from None
     x = Node.of(Param("x", Type(DType.F32, (5, 7))))
     y = build.apply("softmax", x, axis=-1)
     assert isinstance(y, Node)
@@ -71,4 +85,4 @@ def _try(target: str) -> str:
 def described(target: Target) -> str:
     """A target's machine in a few words."""
     machine = target.machine
-    return ", ".join(str(machine[key]) for key in ("cpu", "triple") if machine.get(key)) or target.name
+    return ", ".join(str(machine[key]) for key in ("cpu", "triple", "arch") if machine.get(key)) or target.name

@@ -8,7 +8,7 @@ import click
 
 from xlac.cli.options import chosen, request, spec_options, target_options
 
-STAGES = ("graph", "fused", "kernels", "memory", "source", "asm")
+STAGES = ("graph", "fused", "kernels", "memory", "source", "asm", "resources")
 
 
 @click.command(name="inspect")
@@ -16,7 +16,10 @@ STAGES = ("graph", "fused", "kernels", "memory", "source", "asm")
 @target_options
 @click.option("--stage", type=click.Choice(STAGES), default="fused", show_default=True, help="What to print.")
 def command(stage: str, **options: Any) -> None:
-    """Print a stage of compiling SPEC: the graph as loaded, fused groups, kernels, memory, source or assembly."""
+    """Print a stage of compiling SPEC.
+
+    The graph as loaded, fused groups, kernels, memory, source, assembly, or what each kernel takes of a GPU.
+    """
     from xlac.cli.build import open_model
     from xlac.compiler import lower
     from xlac.debug import report
@@ -42,10 +45,11 @@ def command(stage: str, **options: Any) -> None:
             for name, text in backend.emit(lowered.program, facts).items():
                 click.echo(f"==> {name} <==")
                 click.echo(text)
-        case "asm":
-            asm = getattr(backend, "asm", None)
-            if asm is None:
+        case "asm" | "resources":
+            shown = getattr(backend, stage, None)
+            if shown is None:
                 from xlac_sdk.source import Diagnostic, UnsupportedError
 
-                raise UnsupportedError(Diagnostic("XL5011", f"target '{choice.target}' has no assembly to show"))
-            click.echo(asm(lowered.program, facts))
+                what = "assembly" if stage == "asm" else "account of resources"
+                raise UnsupportedError(Diagnostic("XL5011", f"target '{choice.target}' has no {what} to show"))
+            click.echo(shown(lowered.program, facts))
