@@ -83,6 +83,40 @@ def test_epilogues(name):
         agree(group(Kind.CONV, hero, result, biased), target)
 
 
+PLANES = {  # x by batch, channel and space; strides, padding and dilation by space
+    "square": ((1, 20, 7, 7), (3, 3), (1, 1), 1, 1),
+    "odd": ((2, 3, 9, 37), (3, 3), (2, 1), 1, 1),
+    "dilated": ((1, 4, 8, 33), (3, 3), (1, 1), 2, 2),
+    "even taps": ((1, 5, 6, 16), (2, 4), (3, 1), 0, 1),
+    "line": ((3, 6, 40), (5,), (1,), 2, 1),
+    "volume": ((1, 4, 5, 6, 7), (2, 3, 2), (2, 1, 1), 1, 1),
+    "cropped": ((1, 3, 9, 20), (3, 3), (1, 1), -1, 1),
+    "strided along rows": ((1, 3, 9, 20), (3, 3), (1, 2), 1, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [F32, DType.BF16], ids=str)
+@pytest.mark.parametrize("name", PLANES)
+def test_depthwise_channel_by_channel(name, dtype):
+    """As the model gives it, and turned by the graph as layouts are chosen; weights known and not; with what follows."""
+    shape, taps, strides, pad, dilation = PLANES[name]
+    rank, channels, letters = len(taps), shape[1], "DHW"[-len(taps) :]
+    x = param("x", Type(dtype, shape))
+    kernel = param("kernel", Type(dtype, (channels, 1, *taps)), "weight" if name != "odd" else "input")
+
+    def convolved(node, layout):
+        op = Conv((layout, "OI" + letters, layout), strides, (pad,) * rank, (pad,) * rank, (1,) * rank, (dilation,) * rank, channels, 1, dtype)
+        return Node.of(op, node, kernel)
+
+    first = convolved(x, "NC" + letters)
+    last = convolved(build.transpose(x, (0, *range(2, 2 + rank), 1)), "N" + letters + "C")
+    biased = build.maximum(build.add(last, param("bias", Type(dtype, (channels,)), "weight")), 0.0)
+    turned = build.transpose(biased, (0, 1 + rank, *range(1, 1 + rank)))
+    for target in TARGETS.values() if dtype is F32 else FEW:
+        agree(group(Kind.CONV, first), target)
+        agree(group(Kind.CONV, last, turned), target)
+
+
 def test_an_input_computed_by_the_group():
     x = param("x", Type(F32, (1, 6, 6, 5)))
     hero = Node.of(CASES["multiplier"].op, build.maximum(x, 0.0), CASES["multiplier"].inputs[1])

@@ -14,7 +14,7 @@ from xlac.ir.op import frozen_array
 from xlac.ops import leaf, view
 from xlac.ops.checks import extent
 from xlac.ops.contraction import Conv
-from xlac.schedule import contract, depthwise, epilogue, operands
+from xlac.schedule import contract, depthwise, epilogue, operands, planes
 from xlac.schedule.arrange import Run, arranged, runs
 from xlac.schedule.contraction import Axis, Contraction, Source
 from xlac.schedule.elements import row_major
@@ -63,7 +63,8 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     after = epilogue.of(group, hero)
     if after is None:
         return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
-    by_channel = _depthwise(group) and not target.size
+    by_plane = planes.pays(group, target, after)
+    by_channel = not by_plane and _depthwise(group) and not target.size
     x, edges, launches = _input(group, target, name, padded=not by_channel)
     kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
     if kernel is None:
@@ -72,7 +73,9 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     geometry = _geometry(hero, x, edges, kernel)
     left = Source(x.value, hero.inputs[0].type.dtype, geometry.offset)
     right = Source(kernel.value, hero.inputs[1].type.dtype, kernel.offset)
-    if by_channel:
+    if by_plane:
+        launches += planes.launches(group, target, name, after, geometry, left, right, kernel)
+    elif by_channel:
         launches += depthwise.launches(group, target, name, after, geometry, left, right, kernel)
     else:
         c = canonical(hero, after, geometry, left, right)

@@ -1,0 +1,184 @@
+"""Depthwise convolutions of maps that lie channel by channel: the pixels of a row are the lanes of vectors.
+
+A tile is some rows of a channel's result by one vector of pixels. A row of x that several of them see is loaded once
+for each tap along it, and a tap's weight is one number for all lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xlac.ir.dims import Dim, at_opt, static, volume
+from xlac.ir.graph import Node
+from xlac.ops.contraction import Conv
+from xlac.ops.view import Transpose
+from xlac.schedule import cost, nest, operands, packing, tiles
+from xlac.schedule.contraction import (
+    Axis,
+    Contraction,
+    Source,
+    accumulator,
+    multiply_add,
+    read,
+    unravel,
+    zero,
+)
+from xlac.schedule.elements import Elements
+from xlac.schedule.epilogue import Epilogue
+from xlac.schedule.group import Group, Launching
+from xlac.schedule.nest import CHUNKS
+from xlac.schedule.operands import View
+from xlac.schedule.outer_product import PARALLEL_FLOPS
+from xlac.schedule.tiles import Tile
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Expr, LoopKind, Var
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from xlac.schedule.conv import Geometry
+
+TALL = 4  # rows of a tile at most
+
+
+def pays(group: Group, target: Target, after: Epilogue) -> bool:
+    """One input and one output channel a group; x, its windows and the results go along the last axis by ones."""
+    op, (x, kernel) = group.hero.op, group.hero.inputs
+    assert isinstance(op, Conv)
+    taps = dict(zip(op.layout[1], kernel.shape, strict=True))
+    shape = dict(zip(op.layout[2], group.hero.shape, strict=True))
+    known = all(isinstance(n, int) for n in (*taps.values(), *(n for letter, n in shape.items() if letter != "N")))
+    if not op.spatial or not known or target.size or not target.vector_bytes or target.vectorizes:
+        return False
+    seen = operands.resolve(x, group)
+    dense = seen is not None and seen.strides[op.layout[0].index(op.spatial[-1])] == 1 and op.strides[-1] == 1
+    alone = op.feature_groups == shape["C"] and op.feature_groups > 1 and taps["I"] == 1 and all(step == 1 for step in op.lhs_dilation)
+    return dense and alone and at_opt(shape[op.spatial[-1]]) > 1 and all(_last(op, after, node) for node in group.outputs)
+
+
+def _last(op: Conv, after: Epilogue, output: Node) -> bool:
+    """Whether the last spatial axis is an output's last."""
+    letters = list(op.layout[2])
+    for moved in after.paths[output]:
+        if not isinstance(moved.op, Transpose):
+            return False
+        letters = [letters[axis] for axis in moved.op.perm]
+    return letters[-1] == op.spatial[-1]
+
+
+def launches(
+    group: Group, target: Target, name: str, after: Epilogue, g: Geometry, left: Source, right: Source, kernel: View
+) -> list[Launching]:
+    """The kernel, over an x whose windows stay inside it."""
+    elements = Elements(Builder(), group, target)
+    _Planes(elements, after, g, left, right, kernel, target).write()
+    return [elements.launch(name, cost.work(group))]
+
+
+class _Planes:
+    def __init__(
+        self, elements: Elements, after: Epilogue, g: Geometry, left: Source, right: Source, kernel: View, target: Target
+    ) -> None:
+        self.elements, self.builder, self.after, self.g, self.left = elements, elements.builder, after, g, left
+        self.target = target
+        self.accumulate = accumulator(left.dtype, after.hero.type.dtype)
+        self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
+        self.outer, self.across = g.op.spatial[:-2], g.op.spatial[-1]
+        self.down = g.op.spatial[-2] if len(g.op.spatial) > 1 else ""
+        channel = Axis(g.result["C"], 0, g.kernel["O"])
+        summed = tuple(Axis(self.taps[s], 0, g.kernel[s]) for s in g.op.spatial)
+        c = Contraction((channel,), (Axis(1), Axis(1)), Axis(1), summed, left, right, self.accumulate, lambda o, r, n: ())
+        packs = right.constant and right.dtype is not DType.I8
+        dtype = self.accumulate if packs else right.dtype
+        whole = packing.constant(c, Tile((1, 1), 1, 1), dtype, kernel.compute, kernel.key)
+        self.weights = whole if right.constant else packing.direct(c)
+        self.depth = c.depth
+
+    def write(self) -> None:
+        """Loops over batches, channels and bands of rows, fused into one that may run in parallel."""
+        g, builder = self.g, self.builder
+        (height,) = static((g.result[self.down] if self.down else 1,))
+        rows = tiles.even(height, TALL)
+        letters = ["N", "C", *self.outer]
+        extents = [*(g.result[s] for s in letters), rows.count]
+        items = at_opt(volume(tuple(extents)))
+        flops = 2 * at_opt(volume((self.depth, *g.result.values())))
+        kind = LoopKind.PARALLEL if items > 1 and flops >= PARALLEL_FLOPS else LoopKind.SERIAL
+        grain = min(max(1, PARALLEL_FLOPS // 4 * items // max(1, flops)), max(1, items // CHUNKS))
+        with builder.loop("t", 0, volume(tuple(extents)), kind=kind, grain=grain) as t:
+            *around, band = unravel(builder, t, extents)
+            at = dict(zip(letters, around, strict=True))
+            if not rows.rest:
+                self._band(at, build.mul(band, rows.step), rows.step)
+                return
+            with builder.when(build.apply(Primitive.LT, band, build.index(rows.full))):
+                self._band(at, build.mul(band, rows.step), rows.step)
+            with builder.when(build.apply(Primitive.EQ, band, build.index(rows.full))):
+                self._band(at, build.index(rows.full * rows.step), rows.rest)
+
+    def _band(self, at: dict[str, Expr], first: Expr, rows: int) -> None:
+        """Some rows of a channel's result, from end to end."""
+        g, builder = self.g, self.builder
+        start = build.add(build.mul(at["C"], g.x["C"]), self.left.offset)
+        for letter in ("N", *self.outer):
+            start = build.add(start, build.mul(at[letter], g.x["N"] if letter == "N" else g.moves(letter)))
+        if self.down:
+            start = build.add(start, build.mul(first, g.moves(self.down)))
+        base = builder.let("a", start)
+        weights = builder.let("b", self.weights.base([at["C"]], build.index(0), self.depth))
+        lanes = nest.lanes_for(self.target, (self.accumulate,), g.result[self.across])
+
+        def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+            for pixel in bases:
+                self._tile(at, first, rows, pixel, wide, mask, build.add(base, pixel), weights)
+
+        nest.strips(builder, self.target, 0, g.result[self.across], lanes, 1, strip)
+
+    def _tile(
+        self, at: dict[str, Expr], first: Expr, rows: int, pixel: Expr, lanes: int, mask: Expr | None, where: Expr, weights: Expr
+    ) -> None:  # fmt: skip
+        """`rows` rows by one vector of pixels."""
+        g, builder = self.g, self.builder
+        sums = [builder.variable("c", zero(self.accumulate, lanes)) for _ in range(rows)]
+        strides = dict(zip(g.op.spatial, self.weights.strides(1), strict=True))
+
+        def level(number: int, a: Expr, b: Expr) -> None:
+            if number == len(self.outer):
+                self._taps(sums, a, b, strides, lanes, mask)
+                return
+            letter = self.outer[number]
+            with builder.loop("k", 0, self.taps[letter]) as k:
+                further = builder.let("a", build.add(a, build.mul(k, g.reaches(letter))))
+                level(number + 1, further, builder.let("b", build.add(b, build.mul(k, strides[letter]))))
+
+        level(0, builder.let("a", where), weights)
+        for row, total in enumerate(sums):
+            known = {**at, self.across: build.ramp(pixel, 1, lanes)}
+            if self.down:
+                known[self.down] = build.add(first, row)
+            with self.elements.masked(mask):
+                self.after.store(self.elements, tuple(known[s] for s in g.op.layout[2]), total)
+
+    def _taps(
+        self, sums: list[Var], where: Expr, weights: Expr, strides: dict[str, Dim], lanes: int, mask: Expr | None
+    ) -> None:
+        """Every row of x that the tile sees, and of each what every tap along it sees."""
+        g, builder = self.g, self.builder
+        spatial = list(g.op.spatial)
+        step, apart = (0, 0) if not self.down else (g.op.strides[spatial.index(self.down)], g.op.rhs_dilation[spatial.index(self.down)])
+        seen: dict[int, list[tuple[int, int]]] = {}  # the rows of x: which rows of the result, by which tap
+        for row in range(len(sums)):
+            for tap in range(self.taps[self.down] if self.down else 1):
+                seen.setdefault(row * step + tap * apart, []).append((row, tap))
+        for line, users in sorted(seen.items()):
+            at_line = build.add(where, g.x[self.down] * line) if self.down else where
+            for across in range(self.taps[self.across]):
+                place = build.add(at_line, g.reaches(self.across) * across)
+                value = builder.let("x", read(self.elements, self.left, place, lanes, self.accumulate, mask))
+                for row, tap in users:
+                    at = build.add(weights, strides.get(self.down, 0) * tap + strides[self.across] * across)
+                    weight = read(self.elements, self.weights.source, at, 1, self.accumulate)
+                    builder.assign(sums[row], multiply_add(self.target, value, build.splat(weight, lanes), sums[row]))
