@@ -23,6 +23,7 @@ from xlac_sdk.kernel import (
     Stmt,
     Store,
     Var,
+    children,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.sharing import roots, walk
@@ -46,6 +47,14 @@ class Unknown(Exception):
     """An address or condition that depends on data."""
 
 
+def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """All of a body, those inside others too."""
+    for stmt in body:
+        yield stmt
+        for inner in children(stmt):
+            yield from statements(inner)
+
+
 def elements_read(kernel: Kernel) -> int:
     """Elements of parameters that all threads of a kernel without open sizes load; loops are counted, not run, over blocks.
 
@@ -57,18 +66,18 @@ def elements_read(kernel: Kernel) -> int:
     return block * found.count({})
 
 
-def touches(kernel: Kernel, block: int, thread: int) -> list[Touch]:
-    """The accesses to parameters of one thread."""
+def touches(kernel: Kernel, block: int, thread: int, space: Space = Space.GLOBAL) -> list[Touch]:
+    """The accesses of one thread to parameters, or to memory of another kind."""
     found = grid(kernel)
     assert found is not None
     names = {found.block.counter.name: block, found.thread.counter.name: thread}
-    return list(_block(found.thread.body, names))
+    return list(_block(found.thread.body, names, space))
 
 
-def _block(body: tuple[Stmt, ...], names: Names) -> Iterator[Touch]:
+def _block(body: tuple[Stmt, ...], names: Names, space: Space) -> Iterator[Touch]:
     for stmt in body:
         for expr in walk(roots(stmt)):
-            if isinstance(expr, Load) and expr.buffer.space is Space.GLOBAL and _active(expr.mask, names):
+            if isinstance(expr, Load) and expr.buffer.space is space and _active(expr.mask, names):
                 yield _touch(expr.buffer, expr.index, expr.lanes, names, written=False)
         match stmt:
             case Let(var=var, value=value) | Assign(var=var, value=value):
@@ -80,11 +89,11 @@ def _block(body: tuple[Stmt, ...], names: Names) -> Iterator[Touch]:
             case For(counter=counter, start=start, stop=stop, step=step, body=inner):
                 for turn in range(_number(start, names), _number(stop, names), step):
                     names[counter.name] = turn
-                    yield from _block(inner, names)
+                    yield from _block(inner, names, space)
             case If(condition=condition, then=then, otherwise=otherwise):
-                yield from _block(then if _number(condition, names) else otherwise, names)
+                yield from _block(then if _number(condition, names) else otherwise, names, space)
             case Store(buffer=buffer, index=index, value=value, mask=mask):
-                if buffer.space is Space.GLOBAL and _active(mask, names):
+                if buffer.space is space and _active(mask, names):
                     yield _touch(buffer, index, value.lanes, names, written=True)
 
 
@@ -139,3 +148,42 @@ def _applied(primitive: Primitive, given: list[int]) -> int:
         case P.AND, [a, b]:
             return a & b
     raise Unknown
+
+
+SECTOR = 32  # bytes that a GPU moves at once
+
+
+def sectors(kernel: Kernel, block: int, warp: int = 0) -> dict[str, float]:
+    """How many times the sectors that hold its elements the threads of a warp move, for each parameter they touch.
+
+    1.0 is best: neighbours touch neighbouring elements. Accesses at places that data decides are left out.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    threads = [touches(kernel, block, 32 * warp + lane) for lane in range(32)]
+    for together in zip(*threads, strict=False):
+        first = together[0]
+        if any(t.first < 0 or t.buffer is not first.buffer for t in together):
+            continue
+        nbytes = first.buffer.dtype.nbytes
+        elements = {t.first + t.stride * lane for t in together for lane in range(t.lanes)}
+        moved = len({e * nbytes // SECTOR for e in elements})
+        least = -(-len(elements) * nbytes // SECTOR)
+        before = found.get(first.buffer.name, (0, 0))
+        found[first.buffer.name] = before[0] + moved, before[1] + least
+    return {name: moved / least for name, (moved, least) in found.items()}
+
+
+BANKS, WORD = 32, 4  # of SHARED memory, and bytes of a bank's word
+
+
+def conflicts(kernel: Kernel, block: int, warp: int = 0) -> int:
+    """The most words of one bank of SHARED memory that the threads of a warp ask for at once, in words of an element."""
+    worst = 1
+    threads = [touches(kernel, block, 32 * warp + lane, Space.SHARED) for lane in range(32)]
+    for together in zip(*threads, strict=False):
+        nbytes = together[0].buffer.dtype.nbytes
+        for lane in range(together[0].lanes):  # the lanes of a strided access go one after another
+            words = {(t.first + t.stride * lane) * nbytes // max(WORD, nbytes) for t in together}
+            banks = [w % BANKS for w in words]
+            worst = max(worst, max(map(banks.count, banks)))
+    return worst
