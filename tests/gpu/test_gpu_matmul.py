@@ -133,6 +133,24 @@ def test_special_values_pass_through() -> None:
         np.testing.assert_allclose(compute(made, PLAIN, given)[0], given["a"] @ given["b"], rtol=1e-5, atol=1e-5)
 
 
+# ---- few rows ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [PLAIN, CORES], ids=["eight", "warps"])
+@pytest.mark.parametrize("dtype", [D.F32, D.BF16, D.F64, D.I8])
+def test_few_rows(dtype: DType, target: Target) -> None:
+    for turned in TURNS:
+        for m, n, k in ((1, 64, 96), (1, 37, 67), (3, 40, 32), (70, 1, 130), (64, 2, 64), (8, 24, 16), (6, 5, 4)):
+            agree(group(Kind.DOT, matmul(m, n, k, turned, dtype)), target)
+
+
+def test_few_rows_read_the_large_operand_once_in_sixteen_bytes() -> None:
+    for turned in ((False, False), (False, True)):
+        (kernel,) = kernels(group(Kind.DOT, matmul(1, 256, 128, turned, D.BF16)), CORES)
+        (large,) = (b for b in kernel.parameters if b.size == 256 * 128)
+        assert {e.lanes for e in loads(kernel) if e.buffer is large} == {8}
+
+
 # ---- tensor cores ------------------------------------------------------------------------------
 
 

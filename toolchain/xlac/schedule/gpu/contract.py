@@ -13,7 +13,7 @@ from xlac.schedule import cost
 from xlac.schedule.contraction import Contraction, Source
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.gpu import blocks, tensor_cores
+from xlac.schedule.gpu import blocks, skinny, tensor_cores
 from xlac.schedule.gpu.matmul import Matmul
 from xlac.schedule.gpu.product import product
 from xlac.schedule.group import Group, Launching, Packed
@@ -28,6 +28,9 @@ def launches(group: Group, target: Target, name: str, c: Contraction, after: Epi
         c = replace(c, right=_computed(group, c.right, right))
     p = product(c, after)
     elements = Elements(Builder(), group, target)
+    if skinny.pays(p):
+        skinny.Skinny(elements, after, p, skinny.share(p, target), target).write()
+        return [elements.launch(name, cost.work(group))]
     dtype = tensor_cores.operand(p, target)
     tile = tensor_cores.choose(target, p, dtype) if dtype else None
     if dtype and tile:
