@@ -115,6 +115,30 @@ def spec_tagger(w: Arrays, i: Arrays) -> dict[str, Array]:
     return {"y": softmax(linear(w, "logits", relu(linear(w, "l2", relu(linear(w, "l1", x))))))}
 
 
+def lstm_cell(w: Arrays, name: str, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    """The next h and c."""
+    gates = x @ w[f"{name}.weight_0"].T + h @ w[f"{name}.weight_1"].T + w[f"{name}.bias"]
+    a, f, g, o = np.split(gates, 4, -1)
+    c = sigmoid(f) * c + sigmoid(a) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+def lstm_stream(w: Arrays, xs: Array) -> Array:
+    """What a stream of inputs, the first axis, gives from the beginning."""
+    h, c = np.zeros((2, 3, *xs.shape[1:]))
+    found = []
+    for value in xs:
+        for layer, name in enumerate(("low", "middle", "high")):
+            h[layer], c[layer] = lstm_cell(w, f"{name}.gates", value, h[layer], c[layer])
+            value = h[layer]
+        found.append(value.copy())
+    return np.stack(found)
+
+
+def spec_lstm_stream(w: Arrays, i: Arrays) -> dict[str, Array]:
+    return {"y": lstm_stream(w, i["x"][None])[0]}
+
+
 def spec_lstm_3x60(w: Arrays, i: Arrays) -> dict[str, Array]:
     x = i["x"]
     batch, steps, width = x.shape
@@ -123,11 +147,8 @@ def spec_lstm_3x60(w: Arrays, i: Arrays) -> dict[str, Array]:
     for t in range(steps):
         value = x[:, t]
         for layer in range(3):
-            name = f"rnn.layer.{layer}.gates"
-            gates = value @ w[f"{name}.weight_0"].T + h[layer] @ w[f"{name}.weight_1"].T + w[f"{name}.bias"]
-            a, f, g, o = np.split(gates, 4, -1)
-            c[layer] = sigmoid(f) * c[layer] + sigmoid(a) * np.tanh(g)
-            h[layer] = value = sigmoid(o) * np.tanh(c[layer])
+            h[layer], c[layer] = lstm_cell(w, f"rnn.layer.{layer}.gates", value, h[layer], c[layer])
+            value = h[layer].copy()
         top.append(value)
     return {"y": np.stack(top, 1), "h_n": h}
 
