@@ -17,6 +17,8 @@ from xlac.ops.scalar import Compare, Scalar, Select
 from xlac.schedule.group import Kind
 
 MAX_NODES = 400  # of one kernel: beyond, compiling costs more than another launch
+COLUMNS = 32  # neighbouring results that a block of a GPU has
+BLOCK_ELEMENTS = 1 << 17  # that a block of a GPU crosses in the time of a few launches
 
 
 class Label(Enum):
@@ -38,6 +40,7 @@ class Cluster:
     kind: Kind
     hero: Node
     key: Key
+    processors: int = 0  # multiprocessors of a GPU
     members: dict[Node, None] = field(default_factory=dict)
     labels: dict[Node, Label] = field(default_factory=dict)
     outputs: dict[Node, None] = field(default_factory=dict)
@@ -100,6 +103,9 @@ class Cluster:
     def _is_scarce(self) -> bool:
         """Few results from many elements: threads share the reduction, which a second pass would prevent."""
         results = elements(n for a, n in enumerate(self.space) if a not in self.reduced)
+        if self.processors:
+            blocks = results if self.kind is Kind.ROWS else -(-results // COLUMNS)
+            return blocks < self.processors // 2 and elements(self.space) > blocks * BLOCK_ELEMENTS
         return results < 8 and elements(self.space) > 1 << 18
 
     def _view(self, node: Node, label: Label) -> Label | None:

@@ -11,9 +11,29 @@ from xlac.schedule.access import WEIGHTS
 from xlac.schedule.elements import is_immediate
 from xlac.schedule.group import Group
 from xlac_sdk.kernel import Work
+from xlac_sdk.target import Target
 
 FREE = (view.Reshape, view.Broadcast, view.Transpose, view.Slice, leaf.Const, leaf.Iota)
 GATHERING = 8  # an element found through an index, or chosen among several
+
+
+LAUNCH = 1 << 14  # bytes that could be moved in the time that another kernel takes to begin
+GPU_LAUNCH = 1 << 22  # the same on a GPU, whose memory is two hundred times as fast
+FLOP_BYTES = 0.4  # bytes that could be moved in the time of one vector operation, per element
+SCALAR_FLOP_BYTES = 4.0  # the same on a target without vectors
+GPU_FLOP_BYTES = 0.1  # and on a GPU
+
+
+def launch_bytes(target: Target) -> int:
+    """Bytes that could be moved in the time that another kernel takes to begin."""
+    return GPU_LAUNCH if target.warp else LAUNCH
+
+
+def operation_bytes(target: Target) -> float:
+    """Bytes that could be moved in the time of one operation on one element."""
+    if target.warp:
+        return GPU_FLOP_BYTES
+    return FLOP_BYTES if target.vector_bytes else SCALAR_FLOP_BYTES
 
 
 def weight(op: Op) -> int:

@@ -60,6 +60,7 @@ class Elements:
         self.builder, self.group, self.target = builder, group, target
         self.mask: Expr | None = None
         self.guard: Expr | None = None  # where there is anything to read
+        self._wider: list[Expr | None] = []  # the guards around it
         self._reads: dict[Node, Read] = {}
         self._parameters: dict[Value, Buffer] = {}
         self._memo: list[tuple[list[Stmt], dict[Key, Expr]]] = []
@@ -134,12 +135,16 @@ class Elements:
     def guarded(self, condition: Expr | None) -> Iterator[None]:
         """Loads inside read only where the condition is true, and are 0 elsewhere. A scalar, or as many lanes as an access."""
         outer = self.guard
-        if condition is not None:
-            self.guard = condition if outer is None else build.apply(Primitive.AND, outer, condition)
+        if condition is None:
+            yield
+            return
+        self.guard = condition if outer is None else build.apply(Primitive.AND, outer, condition)
+        self._wider.append(outer)
         try:
             yield
         finally:
             self.guard = outer
+            self._wider.pop()
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -168,6 +173,9 @@ class Elements:
         for frame in known:
             if key in frame:
                 return frame[key]
+            for guard in self._wider:  # what was read where there is more is there too
+                if (wider := (node, index, self.mask, guard)) in frame:
+                    return frame[wider]
         if self._depth >= DEPTH:
             raise _TooDeep(node, index, self.guard)
         self._depth += 1

@@ -34,10 +34,6 @@ from xlac.schedule.siblings import join_siblings
 from xlac.schedule.whole import kind_taken
 from xlac_sdk.target import Target
 
-LAUNCH = 1 << 14  # bytes that could be moved in the time that another kernel takes to begin
-FLOP_BYTES = 0.4  # bytes that could be moved in the time of one vector operation, per element
-SCALAR_FLOP_BYTES = 4.0  # the same on a target without vectors
-
 RESULT = "a result of the model"
 
 HEROES = {
@@ -99,7 +95,7 @@ class _Fusion:
         self._backward()
         clusters = sorted((c for c in self.clusters if c.outputs), key=lambda c: c.key)
         if self.fuse:
-            clusters = join_siblings(clusters, self.number)
+            clusters = join_siblings(clusters, self.number, self.target)
         return tuple(self._group(c) for c in clusters)
 
     # ---- forwards: clusters around reductions, contractions and the like ---------------------
@@ -132,7 +128,7 @@ class _Fusion:
         return HEROES.get(node.op.mnemonic)
 
     def _found(self, kind: Kind, node: Node) -> Cluster:
-        cluster = Cluster(kind, node, (len(self.clusters), -1))
+        cluster = Cluster(kind, node, (len(self.clusters), -1), self.target.processors)
         self.clusters.append(cluster)
         label = Label.KEPT if cluster.reduces else Label.SAME if len(node.results) == 1 else None
         cluster.add(node, label)
@@ -304,11 +300,11 @@ class _Fusion:
             return True
         if weight == 0 and len(inline) == 1:
             return True
-        operation = FLOP_BYTES if self.target.vector_bytes else SCALAR_FLOP_BYTES
+        operation = cost.operation_bytes(self.target)
         again = sum(read + weight * size * times * operation for times in inline.values())
         store = cost.nbytes(node) * (1 + len(inline)) + read + weight * size * operation
         if self._host_of(node, inline) is None:
-            store += LAUNCH
+            store += cost.launch_bytes(self.target)
         else:
             store -= cost.nbytes(node)
         return again <= store

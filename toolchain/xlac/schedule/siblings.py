@@ -10,12 +10,14 @@ from xlac.schedule import cost
 from xlac.schedule.cluster import MAX_NODES, Cluster
 from xlac.schedule.elements import is_immediate
 from xlac.schedule.group import Kind
+from xlac_sdk.target import Target
 
 TINY = 1 << 12  # bytes written by clusters that are joined whatever their shapes
+GPU_TINY = 1 << 20  # the same where every shape has blocks of its own
 MOST_OUTPUTS = 8
 
 
-def join_siblings(clusters: Sequence[Cluster], number: Mapping[Node, int]) -> list[Cluster]:
+def join_siblings(clusters: Sequence[Cluster], number: Mapping[Node, int], target: Target) -> list[Cluster]:
     """The clusters in order, later ones having taken in earlier ones that nobody reads before them."""
     place = {c: i for i, c in enumerate(clusters)}
     first_read: dict[Node, int] = {}  # the first cluster that reads a value
@@ -30,7 +32,7 @@ def join_siblings(clusters: Sequence[Cluster], number: Mapping[Node, int]) -> li
             continue
         shape = cluster.hero.shape
         keys: list[object] = [(node, shape) for node in reads[cluster] if node.shape == shape and not is_immediate(node)]
-        if _written(cluster) <= TINY:
+        if _written(cluster) <= (GPU_TINY if target.warp else TINY):
             keys.append("tiny")
         for key in keys:
             other = latest.get(key)

@@ -3,8 +3,8 @@
 Where the contiguous axis is reduced (softmax, norms), a few lanes of a warp, a warp or a whole block takes a row; each
 thread has vectors of it, a row of threads apart, and partial results meet by exchanges within warps and through SHARED
 memory between them. A row that is short enough stays in registers from the first pass to the last: its loops are written
-out, and what one pass computed the next finds named. A longer one keeps in SHARED memory what later passes need, if that
-fits, and is read again if it does not.
+out, and what one pass computed the next finds named. A longer one keeps in SHARED memory what later passes need, if it
+fits.
 
 Where the contiguous axis is kept, neighbouring threads have neighbouring results and several rows of threads share the
 elements of each; see `columns.py`. Every order of summation is fixed by the shapes and the target.
@@ -25,7 +25,9 @@ from xlac.schedule.access import Run, expand
 from xlac.schedule.accumulate import Accumulator, rounded
 from xlac.schedule.elements import Elements, is_immediate, linear, row_major
 from xlac.schedule.gpu.elementwise import access_lanes
-from xlac.schedule.gpu.grid import RESIDENT, WARP, at_least, grid, unravelled
+from xlac.schedule.gpu.grid import grid, unravelled
+from xlac.schedule.gpu.keep import read_again
+from xlac.schedule.gpu.share import share
 from xlac.schedule.group import Group, Scheduled, Scratch
 from xlac.schedule.nest import bounded
 from xlac.schedule.passes import Pass, Space, reduced_inputs
@@ -41,7 +43,6 @@ P = Primitive
 REGISTERS = 32  # 32-bit registers of a thread that hold elements of its row
 STEPS = 8  # vectors of a thread that are written out
 AHEAD = 4  # vectors that a loop reads at once
-THREADS = 128  # of a block whose warps have rows of their own
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
@@ -72,29 +73,17 @@ class RowBlocks(Rows):
         self._share(at_opt(self.vectors), at_opt(self.rows))
 
     def _share(self, vectors: int, rows: int) -> None:
-        """`width` threads for each row, `side` rows a block, and whether the loops over a row are written out."""
-        limit = min(1024, self.target.block_threads)
-        most_steps = max(1, min(STEPS, REGISTERS // (self.lanes * self._held())))
-        width = at_least(max(1, vectors))
-        if width > WARP:
-            width = max(WARP, at_least(-(-vectors // most_steps)))
-        busy = RESIDENT * max(1, self.target.processors)
-        while width < at_least(vectors) and rows * width < busy:
-            width *= 2
-        self.width = min(width, limit)
-        self.threads = max(self.width, min(THREADS, limit))
-        if self.width > WARP:
-            self.threads = self.width
-        while self.threads > max(self.width, WARP) and rows * self.width < self.threads * max(1, self.target.processors):
-            self.threads //= 2
+        """Decides on threads; the loops over a row that they hold in registers are written out."""
+        held = max(1, sum(max(1, n.type.dtype.compute.nbytes // 4) for n in self.group.inputs if self._is_row(n)))
+        most_steps = max(1, min(STEPS, REGISTERS // (self.lanes * held)))
+        self.width, self.threads = share(self.target, vectors, rows, most_steps)
         self.side = self.threads // self.width
         steps = -(-most(self.vectors) // self.width)
         self.written_out = isinstance(self.vectors, int) and steps <= most_steps
 
-    def _held(self) -> int:
-        """Registers for one element of a row: values that are read, of the space's shape, by 32 bits."""
-        full = [n for n in self.group.inputs if self.space.is_full(n) and not is_immediate(n)]
-        return max(1, sum(max(1, n.type.dtype.compute.nbytes // 4) for n in full))
+    def _is_row(self, node: Node) -> bool:
+        """Whether a row of the space has elements of its own of an input."""
+        return self.space.is_full(node) and not is_immediate(node)
 
     # ---- the kernel --------------------------------------------------------------------------
 
@@ -281,7 +270,7 @@ class RowBlocks(Rows):
         wanted: dict[int, list[Node]] = {}
         for number, one in enumerate(passes[:-1]):
             wanted[number] = [node for node in one.keep if node.shape == self.space.shape]
-        again = self._read_again(set().union(*wanted.values()))
+        again = read_again(self.group, self.plan, self.space, set().union(*wanted.values()))
         wanted[0] = [*wanted.get(0, []), *again]
         size = most(self.vectors) * self.lanes * self.side
         room = self.target.shared_bytes // 2
@@ -292,27 +281,6 @@ class RowBlocks(Rows):
                 if size * dtype.nbytes <= room:
                     room -= size * dtype.nbytes
                     found.setdefault(number, {})[node] = self.here.shared("row", dtype, size)
-        return found
-
-    def _read_again(self, kept: set[Node]) -> list[Node]:
-        """Inputs of the space's shape that the first pass reads and a later one needs, what is kept taken into account."""
-        reached = [self._inputs(one, kept if number else set()) for number, one in enumerate(self.plan.passes)]
-        later = set().union(*reached[1:])
-        return [n for n in self.group.inputs if n in reached[0] and n in later and n.shape == self.space.shape]
-
-    def _inputs(self, one: Pass, known: set[Node]) -> set[Node]:
-        """Inputs of the group that a pass reads, given what it finds in SHARED memory."""
-        found: set[Node] = set()
-        stack, seen = list(one.roots), set[Node]()
-        while stack:
-            node = stack.pop()
-            if node in seen or node in known or isinstance(node.op, Reduce):
-                continue
-            seen.add(node)
-            if node in self.group.members:
-                stack += node.inputs
-            elif not is_immediate(node):
-                found.add(node)
         return found
 
     def _home(self, vector: Expr) -> Expr:
