@@ -37,6 +37,9 @@ test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; tr
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check onnxruntime
 	$(BIN)/python -m pytest --all tests/onnx/test_onnx_models.py
 
+cuda: $(VENV)/.tested ## every shipped spec and conformance case compiled for GPUs that need not be there; minutes
+	$(BIN)/python -m pytest -n 2 --all tests/cuda/test_cuda_text.py tests/cuda/test_cuda_build.py
+
 conformance: $(VENV)/.tested ## every op and kernel case on every installed backend, with a report
 	for target in reference c cpu; do $(BIN)/xlac backend test $$target || exit 1; done
 

@@ -1,0 +1,200 @@
+"""Machine code without a GPU: shipped specs and conformance cases through NVRTC, or nvcc where there is none of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from xlac.cli import status
+from xlac.compiler import executable, lower, specialized
+from xlac.sources import load
+from xlac_cuda import BACKEND, compiler, nvrtc, resources
+from xlac_cuda.architectures import known
+from xlac_cuda.module import arch_in
+from xlac_sdk.conformance import cases
+from xlac_sdk.conformance.steps import chain
+from xlac_sdk.source import SourceError, UnsupportedError
+from xlac_sdk.target import Request
+
+SPECS = Path(__file__).parents[2] / "specs"
+LARGE = ("mobilenet_v2", "resnet50")  # seconds each; with --all
+ARCHS = ("sm_80", "sm_90a")
+EVERY = 8  # conformance case that is compiled without --all
+compiles = pytest.mark.skipif(nvrtc.found() is None and shutil.which("nvcc") is None, reason="neither NVRTC nor nvcc is installed")
+has_nvrtc = pytest.mark.skipif(nvrtc.found() is None, reason="NVRTC is not installed")
+has_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+
+
+@cache
+def text_of(spec: str, arch: str = "sm_90a") -> str:
+    target = BACKEND.target(Request(arch=arch))
+    (text,) = BACKEND.emit(lower(specialized(load(SPECS / f"{spec}.yaml")), target).program, target).values()
+    return text
+
+
+@compiles
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("spec", sorted(p.stem for p in SPECS.glob("*.yaml")))
+def test_every_spec_compiles(spec: str, arch: str, request: pytest.FixtureRequest) -> None:
+    """No register is spilled: a schedule that asks for too many is wrong."""
+    if spec in LARGE and not request.config.getoption("--all"):
+        pytest.skip("seconds each: --all")
+    text = text_of(spec, arch)
+    made = compiler.compiled(text)
+    assert made.cubin[:4] == b"\x7fELF" and f".target {arch}" in made.ptx
+    used = resources.used(made.log)
+    assert len(used) == text.count('extern "C" __global__')
+    assert {name: one for name, one in used.items() if one.stored or one.loaded} == {}
+
+
+@compiles
+@pytest.mark.parametrize("arch", ARCHS)
+def test_conformance_cases_compile(arch: str, request: pytest.FixtureRequest) -> None:
+    """Every primitive, statement and step, as the SDK's conformance has them."""
+    target = BACKEND.target(Request(arch=arch))
+    every = 1 if request.config.getoption("--all") else EVERY
+    for case in list(cases(target))[ARCHS.index(arch) :: every]:
+        for text in BACKEND.emit(case.program, target).values():
+            assert compiler.compiled(text).cubin, case.name
+
+
+@has_nvrtc
+@has_nvcc
+def test_both_compilers_take_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_of("softmax")
+    kernels = set(resources.used(compiler.compiled(text).log))
+    monkeypatch.setattr(nvrtc, "found", lambda: None)
+    made = compiler.compiled(text)
+    assert made.cubin[:4] == b"\x7fELF" and ".target sm_90a" in made.ptx
+    assert set(resources.used(made.log)) == kernels
+
+
+@compiles
+def test_the_same_text_gives_the_same_code() -> None:
+    first, second = compiler.compiled(text_of("softmax")), compiler.compiled(text_of("softmax"))
+    assert first.cubin == second.cubin and first.ptx == second.ptx
+
+
+@compiles
+def test_products_stay_products() -> None:
+    """Contraction would undo what expansions recover; fma is written where it is meant."""
+    ptx = compiler.compiled(text_of("layernorm_gelu")).ptx
+    own = [line for line in ptx.splitlines() if re.search(r"\bmul(\.rn)?\.f32", line)]
+    assert own and not re.search(r"\.ftz", "".join(own))
+
+
+@compiles
+@pytest.mark.parametrize("tool", ["nvrtc", "nvcc"])
+def test_text_that_is_refused_names_the_kernel_and_its_lines(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if tool == "nvcc":
+        if shutil.which("nvcc") is None:
+            pytest.skip("nvcc is not installed")
+        monkeypatch.setattr(nvrtc, "found", lambda: None)
+    text = text_of("softmax").replace("const int thread", "const imt thread")
+    with pytest.raises(SourceError) as error:
+        compiler.compiled(text)
+    message = error.value.diagnostics[0].message
+    assert error.value.diagnostics[0].code == "XL9201"
+    assert "in reduce_0_kernel" in message and "softmax.yaml:9 top:" in message and "imt" in message
+
+
+@compiles
+def test_an_architecture_that_the_compiler_lacks_is_no_bug() -> None:
+    with pytest.raises(UnsupportedError) as error:
+        compiler.compiled(text_of("softmax").replace("sm_90a", "sm_93", 1))
+    assert error.value.diagnostics[0].code == "XL5204"
+
+
+def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "found", lambda: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(UnsupportedError, match="needs NVRTC or nvcc") as error:
+        compiler.compiled(text_of("softmax"))
+    assert error.value.exit_code == 3 and "nvidia-cuda-nvrtc" in error.value.diagnostics[0].hint
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF and no more"])
+def test_a_damaged_library_is_passed_over(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "libnvrtc.so.13").write_bytes(content)
+    monkeypatch.setattr(nvrtc, "_files", lambda: iter([tmp_path / "libnvrtc.so.13", Path("libnvrtc.so.none")]))
+    assert nvrtc.found.__wrapped__() is None
+
+
+# ---- artefacts ---------------------------------------------------------------------------------
+
+
+@compiles
+def test_build_writes_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "out"
+    command = ["build", str(SPECS / "softmax.yaml"), "--target", "cuda", "--arch", "sm_80", "--emit", "cu,ptx,cubin", "-o", str(folder)]
+    assert status(command) == 0, capsys.readouterr()
+    assert {p.name for p in folder.iterdir()} == {"manifest.json", "program.json", "program.weights", "softmax.cu", "softmax.ptx", "softmax.cubin"}
+    assert "sm_80" in (folder / "manifest.json").read_text() and str(tmp_path) not in (folder / "manifest.json").read_text()
+    first = {p.name: p.read_bytes() for p in folder.iterdir()}
+    assert status(command) == 0
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == first
+
+
+def test_text_alone_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "compiled", lambda *args: pytest.fail("nothing is to be compiled"))
+    assert status(["build", str(SPECS / "softmax.yaml"), "--target", "cuda", "--arch", "sm_80", "--emit", "cu", "-o", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "softmax.cu").is_file()
+
+
+@pytest.mark.parametrize("option", ["--static", "--weights=mmap", "--no-libm"])
+def test_options_of_linked_code_are_refused(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["build", str(SPECS / "softmax.yaml"), "--target", "cuda", "--arch", "sm_80", "--emit", "cu", option, "-o", str(tmp_path / "out")]
+    assert status(command) == 3
+    assert "XL5011" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+@compiles
+def test_machine_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toolchain's cache holds it by the text, the architecture and the compiler."""
+    monkeypatch.setenv("XLAC_CACHE", str(tmp_path))
+    loaded: list[Path] = []
+    monkeypatch.setattr(type(BACKEND), "load", lambda self, artifact, program, target: loaded.append(artifact))
+    built = []
+    monkeypatch.setattr(compiler, "compiled", lambda text, name="", real=compiler.compiled: built.append(name) or real(text, name))
+    target = BACKEND.target(Request(arch="sm_80"))
+    made = lower(specialized(load(SPECS / "softmax.yaml")), target)
+    for _ in range(2):
+        executable(made, BACKEND)
+    assert len(built) == 1 and loaded[0] == loaded[1] and loaded[0].suffix == ".cubin"
+    monkeypatch.setattr(compiler, "identity", lambda: "another compiler")
+    executable(made, BACKEND)
+    assert len(built) == 2
+
+
+# ---- resources ---------------------------------------------------------------------------------
+
+
+@compiles
+def test_inspect_tells_what_kernels_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["inspect", str(SPECS / "mlp_small.yaml"), "--target", "cuda", "--arch", "sm_90a", "--stage", "resources"]) == 0
+    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line]
+    assert head == ["kernel", "blocks", "threads", "registers", "spilled", "local", "shared", "resident"]
+    names = re.findall(r"(\w+_kernel)\(", text_of("mlp_small"))
+    assert [row[0] for row in rows[: len(names)]] == names
+    assert all(0 < int(row[3]) <= 255 and int(row[4]) == 0 for row in rows[: len(names)])
+
+
+def test_how_many_threads_a_multiprocessor_holds() -> None:
+    """By registers, by shared memory, by threads and by blocks: the least decides. Figures of NVIDIA's occupancy calculator."""
+    h100, l40 = known("sm_90a"), known("sm_89")
+    assert resources.resident(h100, 256, 32, 0) == 2048
+    assert resources.resident(h100, 256, 48, 0) == 1280
+    assert resources.resident(h100, 256, 255, 0) == 256
+    assert resources.resident(h100, 128, 32, 100 << 10) == 256
+    assert resources.resident(h100, 32, 16, 0) == 1024
+    assert resources.resident(l40, 1024, 32, 0) == 1024
+
+
+def test_conformance_programs_name_their_architecture() -> None:
+    target = BACKEND.target(Request(arch="sm_100a"))
+    (text,) = BACKEND.emit(chain().program, target).values()
+    assert arch_in(text) == "sm_100a"
