@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xlac_sdk.dims import evaluate as at_sizes
+from xlac_sdk.dims import static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.primitives import Primitive
+from xlac_sdk.products import PRODUCT, multiply
 from xlac_sdk.program import (
     Argument,
     Branch,
@@ -161,12 +163,12 @@ Claimed = Callable[..., None]  # (attributes, *inputs, *results), arrays; writes
 class Interpreter:
     """An Executable that interprets a program. Safe from several threads; state is guarded by a lock.
 
-    `claimed` says how to run the operations that the program's target claimed, by mnemonic.
+    `claimed` says how to run the operations that the program's target claimed, by mnemonic; matrix products are known.
     """
 
     def __init__(self, program: Program, claimed: Mapping[str, Claimed] | None = None) -> None:
         self.program = program
-        self._claimed = claimed or {}
+        self._claimed: Mapping[str, Claimed] = {PRODUCT: multiply, **(claimed or {})}
         self._functions = {kernel: compile_kernel(kernel) for kernel in program.kernels}
         self._actions = [self._action(step) for step in program.steps]
         self._state = np.zeros(program.state_bytes, np.uint8)
@@ -277,15 +279,15 @@ class Interpreter:
                         held[0] = count + 1
 
                 return stamp
-            case Call(name=name, arguments=arguments, shapes=shapes, attributes=attributes):
+            case Call(name=name, arguments=arguments):
                 if name not in self._claimed:
                     raise NotImplementedError(f"the interpreter was told no way to run '{name}'")
                 whole = self._claimed[name]
 
                 def call(memory: Memory, counters: Counters) -> None:
-                    known = [tuple(at_sizes(n, counters) for n in shape) for shape in shapes]
-                    pairs = zip(arguments, known, strict=True)
-                    whole(attributes, *(_part(memory, counters, a, prod(s)).reshape(s) for a, s in pairs))
+                    known = step.at(counters)
+                    pairs = [(a, static(s)) for a, s in zip(arguments, known.shapes, strict=True)]
+                    whole(known.attributes, *(_part(memory, counters, a, prod(s)).reshape(s) for a, s in pairs))
 
                 return call
 

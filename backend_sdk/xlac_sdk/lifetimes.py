@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from xlac_sdk.dims import Dim, evaluate
+from xlac_sdk.dims import Dim, evaluate, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpret import extent
 from xlac_sdk.kernel import Access
@@ -205,9 +205,10 @@ class _Steps:
                     if log.slot.dtype is not DType.I64:
                         raise VerifyError(f"the log '{log.slot.symbol}' of a stamp is {log.slot.dtype}, not i64")
                     self.touch(log, log.slot.size - self.known(log.offset), reads=False, writes=True, who="a stamp")
-                case Call(name=name, arguments=arguments):
-                    for argument in arguments:
-                        self.touch(argument, 0, reads=False, writes=True, who=f"call {name}", foreign=True)
+                case Call(name=name, arguments=arguments, shapes=shapes):
+                    for number, argument in enumerate(arguments):
+                        count = self.known(volume(shapes[number])) if shapes else 0
+                        self.touch(argument, count, reads=False, writes=True, who=f"call {name}", foreign=True)
 
     def loop(self, parts: tuple[tuple[Step, ...] | Argument, ...], counter: str) -> None:
         start = self.now

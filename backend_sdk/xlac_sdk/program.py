@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from xlac_sdk.dims import Dim, Shape, Symbol, at_opt, evaluate, most, volume
+from xlac_sdk.dims import Dim, Shape, Sym, Symbol, at_opt, evaluate, most, volume
 from xlac_sdk.dtypes import DType
+from xlac_sdk.products import Product
 from xlac_sdk.source import Origin
 
 if TYPE_CHECKING:  # what is only called needs no kernels
@@ -160,7 +161,8 @@ class Choice:
 class Call:
     """A whole operation that the target claimed (a library's matmul, say).
 
-    Arguments are its inputs, then its results, each of the shape in `shapes`, dense and row-major.
+    Arguments are its inputs, then its results, then memory that it may use meanwhile, each of the shape in `shapes`,
+    dense and row-major. Shapes and attributes may be said over the program's sizes.
     """
 
     name: str
@@ -168,6 +170,23 @@ class Call:
     shapes: tuple[Shape, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin | None = None
+    work: Work | None = None
+
+    def at(self, sizes: Mapping[str, int]) -> Call:
+        """The same for one set of sizes, by name: shapes and attributes are known."""
+        known = {name: _at(value, sizes) for name, value in self.attributes.items()}
+        return replace(self, shapes=_at(self.shapes, sizes), attributes=known)
+
+
+def _at(value: Any, sizes: Mapping[str, int]) -> Any:
+    match value:
+        case Sym():
+            return evaluate(value, sizes)
+        case tuple():
+            return tuple(_at(part, sizes) for part in value)
+        case Product():
+            return value.at(sizes)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +257,8 @@ def _work(steps: tuple[Step, ...]) -> Work:
         match step:
             case Launch(kernel=kernel):
                 inner = kernel.work
+            case Call(work=Work() as work):
+                inner = work
             case Copy(count=count, target=target):
                 inner = Work(0, 2 * at_opt(count) * target.slot.dtype.nbytes)
             case Repeat(count=count, body=body):

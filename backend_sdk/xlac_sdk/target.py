@@ -10,6 +10,7 @@ from typing import Any
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.primitives import MANDATORY, Primitive
+from xlac_sdk.products import Products
 from xlac_sdk.source import Diagnostic, SourceError
 
 MAX_THREADS = 1024
@@ -25,6 +26,7 @@ class Request:
     arch: str = ""
     threads: int = 1
     size: bool = False  # small code before fast code
+    ahead: bool = False  # for another machine or another day: nothing but what is asked for may be relied on
 
     def __post_init__(self) -> None:
         if not isinstance(self.threads, int) or not 1 <= self.threads <= MAX_THREADS:
@@ -60,6 +62,8 @@ class Target:
     facts: str = field(default="", compare=True)  # whatever else identifies the machine, for cache keys
     access_bytes: int = 0  # widest load or store of one GPU thread; vectors of a GPU kernel are no wider
     processors: int = 0  # multiprocessors of a GPU; 0: unknown
+    products: frozenset[Products] = frozenset()  # matrix products that a library computes whole
+    fast: bool = False  # the model's precision is "fast": sums may be reordered and roundings of halves skipped
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -80,7 +84,7 @@ class Target:
         """A target from what `told` gave; raises KeyError, TypeError or ValueError for anything else."""
         kinds: dict[str, Callable[[Any], Any]] = {
             "dtypes": DType, "primitives": Primitive, "guards": Primitive, "instructions": str, "claims": str,
-            "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])),
+            "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])), "products": Products.of,
         }  # fmt: skip
         return Target(**{**told, **{name: frozenset(map(kind, told[name])) for name, kind in kinds.items()}})
 
@@ -97,4 +101,6 @@ def _word(value: Any) -> Any:
     """One of a set of facts as JSON."""
     if isinstance(value, tuple):
         return [_word(part) for part in value]
+    if isinstance(value, Products):
+        return value.told
     return value.value if isinstance(value, Enum) else value

@@ -77,9 +77,9 @@ def apply(mnemonic: str, *operands: Node, **attributes: Any) -> Node:
     return found
 
 
-def lowered(*outputs: Node, target: Target = LARGE) -> Lowered:
+def lowered(*outputs: Node, target: Target = LARGE, precision: str = "default") -> Lowered:
     """The program of some nodes; open sizes stay open."""
-    return lower(Model(_graph(outputs), {}, dims=_dims(outputs)), target)
+    return lower(Model(_graph(outputs), {}, dims=_dims(outputs), precision=precision), target)
 
 
 def _graph(outputs: tuple[Node, ...]) -> Graph:
@@ -117,10 +117,10 @@ def run(program: Program, feeds: Mapping[str, Array], sizes: Mapping[str, int] |
 
 def agree(
     *outputs: Node, target: Target = SMALL, feeds: Mapping[str, Array] | None = None, sizes: Mapping[str, int] | None = None,
-    rtol: float = 2e-5,
+    rtol: float = 2e-5, precision: str = "default",
 ) -> Program:  # fmt: skip
     """The program for a GPU computes what the graph means in float64; returns it."""
-    lowering = lowered(*outputs, target=target)
+    lowering = lowered(*outputs, target=target, precision=precision)
     sizes = sizes or {}
     feeds = given(outputs, sizes) if feeds is None else feeds
     wanted = interpret(substituted(_graph(outputs), sizes), feeds, {}, float64=True)

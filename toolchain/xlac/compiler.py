@@ -122,7 +122,7 @@ def lower(
     Without `fuse` every node gets a kernel of its own: what fused programs are compared with. With `int8` the weights
     of contractions are 8-bit integers, and `Lowered.quantised` says which.
     """
-    chosen, schedules = checked(variants, model.dims), Schedules(permitted(target, model.precision))
+    chosen, schedules = checked(variants, model.dims), Schedules(permitted(replace(target, fast=model.precision == "fast"), model.precision))
     lowered = _lower(model, schedules, observers, trace, until, start, fuse, int8)
     if not chosen:
         return lowered

@@ -78,7 +78,7 @@ class Row:
                 return kernel.work
             case Copy(count=count, target=target):
                 return Work(0, 2 * at_opt(count) * target.slot.dtype.nbytes)
-        return Work()
+        return self.step.work or Work()
 
 
 @dataclass(frozen=True, slots=True)

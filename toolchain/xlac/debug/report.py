@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xlac.compiler import Lowered
 from xlac.ir.graph import Node
 from xlac.schedule.fusion import is_alias
-from xlac.schedule.group import Group, Kind, Partition
+from xlac.schedule.group import Calling, Group, Kind, Partition
 from xlac_sdk import text
 from xlac_sdk.kernel import Kernel, Work
 from xlac_sdk.program import Program, Role
@@ -34,6 +34,13 @@ def kernels_of(lowered: Lowered, group: Group) -> tuple[Kernel, ...]:
     return tuple(step.kernel for step in lowered.schedules(group).launches)
 
 
+def call_of(lowered: Lowered, group: Group) -> Calling | None:
+    """The call of the target's library that computes a group, where one does."""
+    if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+        return None
+    return lowered.schedules(group).call
+
+
 def work_of(kernels: tuple[Kernel, ...]) -> Work:
     return Work(sum(k.work.flops for k in kernels), sum(k.work.bytes for k in kernels))
 
@@ -43,9 +50,9 @@ def fused(lowered: Lowered) -> str:
     lines = []
     for number, (depth, group) in enumerate(groups(lowered.partition)):
         pad = "  " * depth
-        made = kernels_of(lowered, group)
-        work = work_of(made)
-        names = ", ".join(k.name for k in made) or ("alias" if is_alias(group) else "host step")
+        made, call = kernels_of(lowered, group), call_of(lowered, group)
+        work = call.work if call else work_of(made)
+        names = ", ".join(k.name for k in made) or ("alias" if is_alias(group) else call.name if call else "host step")
         lines.append(f"{pad}{number}. {group.kind.value}: {names}")
         lines.append(f"{pad}   computes {', '.join(f'{label(n)} {n.types}' for n in group.outputs)}")
         inner = [label(n) for n in group.nodes if n not in group.outputs]
@@ -53,7 +60,7 @@ def fused(lowered: Lowered) -> str:
             lines.append(f"{pad}   fuses {', '.join(inner)}")
         if group.reason:
             lines.append(f"{pad}   because {group.reason}")
-        if made:
+        if made or call:
             lines.append(f"{pad}   {work.flops:,} flops, {work.bytes:,} bytes moved")
     return "\n".join(lines)
 

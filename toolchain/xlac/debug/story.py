@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xlac.compiler import Lowered
-from xlac.debug.report import groups, kernels_of, work_of
+from xlac.debug.report import call_of, groups, kernels_of, work_of
 from xlac.ir.graph import Graph, Node
 from xlac.ops import leaf, view
 from xlac.ops.control import Pick
@@ -88,11 +88,11 @@ def _looks(node: Node) -> bool:
 
 
 def _group(lowered: Lowered, group: Group, path: str) -> Iterator[str]:
-    made = kernels_of(lowered, group)
+    made, call = kernels_of(lowered, group), call_of(lowered, group)
     if is_alias(group):
         yield "no kernel: the same memory under another shape"
         return
-    if not made:
+    if not made and not call:
         yield f"steps of the host: {group.hero.op.mnemonic}" + (", its kernels are told inside" if group.kind is Kind.CONTROL else "")
         return
     by_path: dict[str, list[Node]] = {}
@@ -100,16 +100,18 @@ def _group(lowered: Lowered, group: Group, path: str) -> Iterator[str]:
         by_path.setdefault(node.name, []).append(node)
     others = [f"{other or 'the compiler'} ({_words(nodes)})" for other, nodes in by_path.items()
               if other != path and (not all(map(_looks, nodes)) or not other)]  # fmt: skip
-    names = "kernels" if len(made) > 1 else "kernel"
-    yield f"{names} {', '.join(k.name for k in made)} ({_words(by_path.get(path, ()))})" + (
+    names = f"{'kernels' if len(made) > 1 else 'kernel'} {', '.join(k.name for k in made)}" if made else lowered.schedules(group).note
+    yield f"{names} ({_words(by_path.get(path, ()))})" + (
         f", fused with {', '.join(others)}" if others else ""
     )
     _, *notes = group.reason.split("; ")
     reasons = [TOGETHER[group.kind]] if group.kind in TOGETHER and _count(group.nodes) > 1 else []
     if reasons or notes:
         yield f"  why: {'; '.join([*reasons, *notes])}"
+    if made and (note := lowered.schedules(group).note):
+        yield f"  {note}"
     yield from _memory(group)
-    work = work_of(made)
+    work = call.work if call else work_of(made)
     yield f"  {work.flops:,} flops, {work.bytes:,} bytes moved"
 
 

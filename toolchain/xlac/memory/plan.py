@@ -20,7 +20,7 @@ from xlac.memory.lifetimes import Lifetimes
 from xlac.memory.places import Places, Readers, Schedules, Wanted
 from xlac.ops.leaf import Const, Param, asked, param
 from xlac.schedule.fusion import is_alias
-from xlac.schedule.group import Group, Kind, Packed, Partition, Scratch, Value
+from xlac.schedule.group import Calling, Group, Kind, Packed, Partition, Scratch, Value
 from xlac_sdk.kernel import Access, Kernel
 from xlac_sdk.program import Argument, Call, Copy, Launch, Program, Role, Slot, Step
 from xlac_sdk.rewrite import merge_parameters
@@ -174,7 +174,17 @@ class Planner:
                 self.lifetimes.use(argument.slot)
             steps.append(self.launch(launching.kernel, arguments, launching.sizes, origins))
             self.lifetimes.tick()
+        if scheduled.call is not None:
+            steps.append(self.call(scheduled.call, group, places, scratch))
         return steps
+
+    def call(self, calling: Calling, group: Group, places: Places, scratch: dict[Scratch, Argument]) -> Call:
+        """An operation of the target's own, for one group."""
+        arguments = tuple(self.value(v, places, scratch) for v in calling.arguments)
+        for argument in arguments:
+            self.lifetimes.use(argument.slot)
+        self.lifetimes.tick()
+        return Call(calling.name, arguments, calling.shapes, calling.attributes, group.hero.origin, calling.work)
 
     def launch(
         self, kernel: Kernel, arguments: tuple[Argument, ...], sizes: tuple[Sym, ...], origins: tuple[Origin, ...]

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from xlac.ir.dims import Dim, Sym, Symbol, symbols
+from xlac.ir.dims import Dim, Shape, Sym, Symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, attributes
 from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Kernel
+from xlac_sdk.kernel import Kernel, Work
 
 
 class Kind(Enum):
@@ -22,6 +22,7 @@ class Kind(Enum):
     REDUCE = "reduce"  # one reduction over other axes (columns, everything), producers fused
     DOT = "dot"  # a contraction with producers' views and an epilogue
     CONV = "conv"  # a convolution with an epilogue
+    ATTENTION = "attention"  # taken whole, with an epilogue
     WINDOW = "window"
     SCATTER = "scatter"
     UPDATE = "update"  # a slice of a value replaced; the rest stays where it is
@@ -92,6 +93,20 @@ class Launching:
     sizes: tuple[Sym, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Calling:
+    """A whole group as one operation of the target's own: a `Call` before memory is planned.
+
+    Arguments are dense and row-major, each of its shape: what is read, the outputs, memory to be used meanwhile.
+    """
+
+    name: str
+    arguments: tuple[Value, ...]
+    shapes: tuple[Shape, ...]
+    attributes: Mapping[str, object]
+    work: Work
+
+
 @dataclass(frozen=True, slots=True)
 class Copying:
     """The target begins as a copy of the source; nothing to do when the planner gives them one memory."""
@@ -105,12 +120,15 @@ class Scheduled:
     """The launches that compute the outputs of a group, and the copies that are made before the first of them.
 
     `in_place` lists (output, input) pairs that may share memory: each element of the input is read only
-    before, or in the same step as, the output's element of the same index is written.
+    before, or in the same step as, the output's element of the same index is written. `call` stands in place of
+    launches; `note` says, where there was a choice between kernels and a library, how it fell and why.
     """
 
     launches: tuple[Launching, ...]
     in_place: tuple[tuple[Node, Node], ...] = ()
     copies: tuple[Copying, ...] = ()
+    call: Calling | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

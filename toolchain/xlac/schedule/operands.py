@@ -35,8 +35,11 @@ def resolve(node: Node, group: Group) -> View | None:
     if not isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice):
         return None
     found = resolve(node.inputs[0], group)
-    if found is None:
-        return None
+    return found and through(found, node)
+
+
+def through(found: View, node: Node) -> View | None:
+    """What a node that moves elements makes of the view that its operand is; None when no strides say it."""
     match node.op:
         case view.Transpose(perm=perm):
             return replace(found, strides=tuple(found.strides[a] for a in perm))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xlac.schedule.group import Group, Kind, Scheduled
 from xlac_sdk.target import Target
 
@@ -9,11 +11,18 @@ from xlac_sdk.target import Target
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """The launches of a group; `name` is an identifier that no other group has.
 
-    A group whose outputs hold no elements has none. CLAIMED and CONTROL groups are host steps, which have no
-    kernels: the planner writes them.
+    A group whose outputs hold no elements has none, and one that the target's library computes is a call. CLAIMED and
+    CONTROL groups are host steps, which have no kernels: the planner writes them.
     """
     if all(t.size == 0 for node in group.outputs for t in node.results):
         return Scheduled(())
+    if group.kind is Kind.DOT and target.products:
+        from xlac.schedule.library.product import called
+
+        found = called(group, target)
+        if isinstance(found, Scheduled):
+            return found
+        return replace(schedule(group, replace(target, products=frozenset()), name), note=found)
     if target.warp:
         from xlac.schedule.gpu.schedule import find
 

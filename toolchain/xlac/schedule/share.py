@@ -7,16 +7,18 @@ compile time of the few that differ.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import attributes
 from xlac.ops.leaf import Const, Param
-from xlac.schedule.group import Copying, Group, Packed, Scheduled, Scratch, Value
+from xlac.schedule.group import Calling, Copying, Group, Launching, Packed, Scheduled, Scratch, Value
 from xlac.schedule.schedule import schedule
 from xlac_sdk.target import Target
 
+Step = TypeVar("Step", Launching, Calling)
 INLINE = 64  # elements up to which the values of a constant are part of a group's structure
 
 
@@ -91,6 +93,10 @@ def _translate(group: Group, scheduled: Scheduled, other: Group) -> Scheduled:
             case Packed():
                 return replace(old, sources=tuple(nodes[s] for s in old.sources))
 
-    launches = tuple(replace(step, arguments=tuple(map(value, step.arguments))) for step in scheduled.launches)
+    def translated(step: Step) -> Step:
+        return replace(step, arguments=tuple(map(value, step.arguments)))
+
+    call = translated(scheduled.call) if scheduled.call else None
+    launches = tuple(map(translated, scheduled.launches))
     copies = tuple(Copying(nodes[c.source], value(c.target)) for c in scheduled.copies)
-    return Scheduled(launches, tuple((nodes[a], nodes[b]) for a, b in scheduled.in_place), copies)
+    return Scheduled(launches, tuple((nodes[a], nodes[b]) for a, b in scheduled.in_place), copies, call, scheduled.note)

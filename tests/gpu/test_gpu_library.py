@@ -1,0 +1,268 @@
+"""Dot products that a target's library computes: which groups become one call, which do not and why, and that the call
+means what the group does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_harness import LARGE, agree, lowered, param, run
+
+from xlac.debug.story import tell
+from xlac.ir.dims import symbol
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.view import Slice
+from xlac.schedule.group import Kind
+from xlac_sdk import portable
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Work
+from xlac_sdk.products import GELU, RELU, Products
+from xlac_sdk.program import Call, Launch, Program
+from xlac_sdk.source import Origin, VerifyError
+from xlac_sdk.target import Target
+from xlac_sdk.verify import verify_program
+
+F32, F16, BF16, I8 = DType.F32, DType.F16, DType.BF16, DType.I8
+LEAST = 4
+
+
+def known(dtype: DType) -> Products:
+    return Products("BLAS", dtype, frozenset({dtype, F32}), frozenset({RELU, GELU}), LEAST, 2 * LEAST**3, 1 << 12)
+
+
+TARGET = replace(LARGE, products=frozenset(map(known, (F32, F16, BF16))))
+
+
+def only_call(program: Program) -> Call:
+    (call,) = program.steps
+    assert isinstance(call, Call)
+    return call
+
+
+def note(output: Node, precision: str = "default") -> str:
+    """Why the one dot product is what it is."""
+    made = lowered(output, target=TARGET, precision=precision)
+    (group,) = (g for g in made.partition.groups if g.kind is Kind.DOT)
+    return made.schedules(group).note
+
+
+def linear(x: Node, w: Node, bias: Node | None = None) -> Node:
+    inputs = (x, w) if bias is None else (x, w, bias)
+    return build.apply1("linear", *inputs, units=w.shape[0], bias=bias is not None)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16])
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_products_of_every_type_and_order(dtype: DType, turned: tuple[bool, bool]) -> None:
+    left = build.transpose(param("x", (9, 7), dtype), (1, 0)) if turned[0] else param("x", (7, 9), dtype)
+    right = build.transpose(param("w", (11, 9), dtype), (1, 0)) if turned[1] else param("w", (9, 11), dtype)
+    call = only_call(agree(build.dot(left, right, ((1,), (0,))), target=TARGET))
+    product = call.attributes["product"]
+    assert (product.count, product.rows, product.columns, product.depth) == (1, 7, 11, 9)
+    assert (product.left.rows == 1, product.right.rows == 1) == turned
+    assert call.work is not None and call.work.flops == 2 * 7 * 11 * 9
+
+
+def x(*shape: int, dtype: DType = F32, name: str = "x") -> Node:
+    return param(name, shape, dtype)
+
+
+def product(*, dtype: DType = F32, batch: int = 0) -> Node:
+    """[8, 6] by [6, 10], or a batch of them."""
+    if batch:
+        return build.apply1("matmul", x(batch, 8, 6, dtype=dtype), x(batch, 6, 10, dtype=dtype, name="w"))
+    return build.dot(x(8, 6, dtype=dtype), x(6, 10, dtype=dtype, name="w"), ((1,), (0,)))
+
+
+def bias(dtype: DType = F32) -> Node:
+    return x(10, dtype=dtype, name="b")
+
+
+def matrix(dtype: DType = F32, *shape: int) -> Node:
+    return x(*(shape or (8, 10)), dtype=dtype, name="c")
+
+
+def relu(node: Node) -> Node:
+    return build.apply1("relu", node)
+
+
+def gelu(node: Node, approximate: str = "tanh") -> Node:
+    return build.apply1("gelu", node, approximate=approximate)
+
+
+EXACT: dict[str, Callable[[], Node]] = {
+    "a bias": lambda: build.add(product(), bias()),
+    "a matrix": lambda: build.add(product(), matrix()),
+    "a matrix, then a bias": lambda: build.add(build.add(matrix(), product()), bias()),
+    "a scale": lambda: build.mul(product(), 0.125),
+    "a scale, a matrix, a bias": lambda: build.add(build.add(build.mul(product(), -3.0), matrix()), bias()),
+    "a batch": lambda: product(batch=3),
+    "a batch and a matrix for each": lambda: build.add(product(batch=3), matrix(F32, 3, 8, 10)),
+    "a batch and one matrix for all": lambda: build.add(product(batch=3), matrix()),
+    "a linear layer": lambda: linear(x(2, 4, 6), x(10, 6, name="w"), bias()),
+    "a linear layer in halves": lambda: linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w"), bias(BF16)),
+    "halves to f32": lambda: build.dot(x(8, 6, dtype=F16), x(6, 10, dtype=F16, name="w"), ((1,), (0,)), out_dtype=F32),
+    "a transposed result": lambda: build.transpose(product(), (1, 0)),
+    "another shape": lambda: build.reshape(product(), (2, 4, 5, 2)),
+    "a part of a larger operand": lambda: build.dot(build.apply1("slice", x(9, 16), starts=[1, 3], stops=[9, 9]), x(6, 10, name="w"), ((1,), (0,))),
+    "heads": lambda: build.apply1(
+        "matmul", build.transpose(x(8, 3, 6), (1, 0, 2)), build.transpose(x(10, 3, 6, name="w"), (1, 2, 0))
+    ),
+}
+"""Groups that a call computes as they are; `linear` sums in f32 and rounds once."""
+
+ROUNDED: dict[str, Callable[[], Node]] = {
+    "relu": lambda: relu(product()),
+    "gelu": lambda: gelu(product()),
+    "a bias and relu": lambda: relu(build.add(product(), bias())),
+    "a bias and gelu": lambda: gelu(build.add(product(), bias())),
+    "a bias and relu in halves": lambda: relu(linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w"), bias(BF16))),
+    "gelu in halves": lambda: gelu(linear(x(8, 6, dtype=F16), x(10, 6, dtype=F16, name="w"))),
+    "a bias, then a matrix": lambda: build.add(build.add(product(), bias()), matrix()),
+    "a residual in halves": lambda: build.add(linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w")), matrix(BF16)),
+    "a scale in halves": lambda: build.mul(product(dtype=F16), 0.5),
+}
+"""Groups for which the library skips a rounding, takes its own activation, or sums in another order."""
+
+
+@pytest.mark.parametrize("what", EXACT)
+def test_a_call_computes_all_that_follows(what: str) -> None:
+    only_call(agree(EXACT[what](), target=TARGET))
+
+
+@pytest.mark.parametrize("what", ROUNDED)
+def test_other_rounding_takes_the_models_permission(what: str) -> None:
+    only_call(agree(ROUNDED[what](), target=TARGET, precision="fast"))
+    assert "precision: fast" in note(ROUNDED[what]())
+    assert all(isinstance(step, Launch) for step in agree(ROUNDED[what](), target=TARGET).steps)
+
+
+REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
+    "sigmoid": (lambda: build.apply1("sigmoid", product()), "no epilogue for"),
+    "gelu by erf": (lambda: gelu(product(), "none"), "no epilogue for"),
+    "work after relu": (lambda: build.mul(relu(product()), matrix()), "no epilogue for 'mul'"),
+    "two matrices": (lambda: build.add(build.add(product(), matrix()), x(8, 10, name="d")), "one matrix and one row"),
+    "a computed addend": (lambda: build.add(product(), build.exp(matrix())), "is computed"),
+    "an addend of another type": (lambda: build.cast(build.add(build.dot(x(8, 6, dtype=F16), x(6, 10, dtype=F16, name="w"), ((1,), (0,)), out_dtype=F32), matrix()), F16), "is not f16"),
+    "a column for all columns": (lambda: build.add(product(), x(8, 1, name="d")), "neither one row"),
+    "small": (lambda: build.dot(x(3, 3), x(3, 3, name="w"), ((1,), (0,))), "flops are fewer"),
+    "few rows": (lambda: build.dot(x(2, 60), x(60, 60, name="w"), ((1,), (0,))), "2 rows are fewer"),
+    "integers": (lambda: build.dot(x(8, 6, dtype=I8), x(6, 10, dtype=I8, name="w"), ((1,), (0,))), "is not asked for"),
+    "two batches": (
+        lambda: build.apply1("matmul", build.transpose(x(2, 8, 3, 6), (0, 2, 1, 3)), build.transpose(x(2, 6, 3, 10, name="w"), (0, 2, 1, 3))),
+        "steps through a batch",
+    ),
+    "backwards": (
+        lambda: build.dot(Node.of(Slice((0, 5), (8, -1), (1, -1)), x(8, 6)), x(6, 10, name="w"), ((1,), (0,))), "apart in memory, or overlap"
+    ),
+    "a row repeated": (lambda: build.dot(build.broadcast_to(x(6), (8, 6)), x(6, 10, name="w"), ((1,), (0,))), "overlap"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_the_library_cannot_say_is_generated(what: str) -> None:
+    made, why = REFUSED[what]
+    assert why in note(made(), "fast")
+    assert not any(isinstance(step, Call) for step in agree(made(), target=TARGET, precision="fast").steps)
+
+
+def test_sizes_may_be_open() -> None:
+    rows = symbol("rows", 0, 64, 16)
+    node = build.add(linear(x(rows, 6), x(10, 6, name="w"), bias()), param("c", (rows, 10)))
+    for size in (0, 1, 16, 64):
+        program = agree(node, target=TARGET, sizes={"rows": size}, precision="fast")
+    assert only_call(program).attributes["product"].rows == rows
+
+
+def test_nothing_to_sum_is_generated() -> None:
+    depth = symbol("depth", 0, 64, 16)
+    node = build.dot(x(8, depth), x(depth, 10, name="w"), ((1,), (0,)))
+    assert "nothing to sum" in note(node)
+    agree(node, target=TARGET, sizes={"depth": 0})
+
+
+def test_not_a_number_and_infinity_pass_through() -> None:
+    feeds = {
+        "x": np.array([[np.nan, 1.0], [np.inf, 1.0], [-np.inf, 0.0], [1.0, 2.0]] * 2, np.float32).repeat(3, 1),
+        "w": np.ones((6, 10), np.float32), "b": np.full(10, np.inf, np.float32),
+    }  # fmt: skip
+    node = build.add(product(), bias())
+    program = lowered(node, target=TARGET).program
+    with np.errstate(invalid="ignore"):
+        expected = feeds["x"] @ feeds["w"] + feeds["b"]
+    assert np.isnan(expected).any() and np.isinf(expected).any()
+    np.testing.assert_array_equal(run(program, feeds)["o0"], expected)
+
+
+def test_the_result_takes_the_place_of_what_is_added() -> None:
+    second = build.dot(x(8, 7, name="u"), x(7, 10, name="v"), ((1,), (0,)))
+    program = agree(build.apply1("softmax", build.add(second, product())), target=TARGET)
+    _, adds = (step for step in program.steps if isinstance(step, Call))
+    assert adds.attributes["product"].addend is not None
+    assert adds.arguments[2] == adds.arguments[3]
+
+
+def test_the_workspace_is_counted_with_other_memory() -> None:
+    program = agree(product(), target=TARGET)
+    workspace = only_call(program).arguments[-1].slot
+    assert workspace.nbytes == 1 << 12 and program.arena_bytes == 1 << 12
+
+
+def test_equal_groups_make_equal_calls() -> None:
+    first = linear(x(8, 10), x(10, 10, name="w"), bias())
+    second = linear(first, x(10, 10, name="v"), x(10, name="d"))
+    program = agree(second, target=TARGET)
+    one, two = (step for step in program.steps if isinstance(step, Call))
+    assert one.attributes["product"] == two.attributes["product"]
+    assert [a.slot.name for a in one.arguments[:3]] == ["x", "w", "b"]
+    assert [a.slot.name for a in two.arguments[1:3]] == ["v", "d"]
+
+
+def test_calls_count_as_work() -> None:
+    work = agree(product(), target=TARGET).work
+    assert work == Work(2 * 8 * 6 * 10, 4 * (8 * 6 + 6 * 10 + 8 * 10))
+
+
+def test_f32_is_rounded_to_tf32_only_where_the_model_lets_it() -> None:
+    for precision, tf32 in (("default", False), ("fast", True)):
+        call = only_call(lowered(product(), target=TARGET, precision=precision).program)
+        assert call.attributes["product"].tf32 is tf32
+    assert not only_call(lowered(product(dtype=BF16), target=TARGET, precision="fast").program).attributes["product"].tf32
+
+
+def test_what_a_target_says_of_products_survives_as_json() -> None:
+    told: Any = json.loads(json.dumps(TARGET.told()))
+    assert Target.of(told) == TARGET
+
+
+def test_programs_with_calls_survive_in_files(tmp_path: Path) -> None:
+    program = agree(linear(x(8, 6), x(10, 6, name="w"), bias()), target=TARGET)
+    portable.write(tmp_path, program, TARGET)
+    again, target = portable.read(tmp_path)
+    assert only_call(again).attributes == only_call(program).attributes and target == TARGET
+
+
+def test_a_call_that_reaches_past_its_memory_is_no_program() -> None:
+    program = agree(product(), target=TARGET)
+    call = only_call(program)
+    wrong = replace(call, shapes=((9, 6), *call.shapes[1:]))
+    with pytest.raises(VerifyError, match="reaches elements"):
+        verify_program(replace(program, steps=(wrong,)))
+
+
+def test_explain_tells_what_is_called_and_why_not() -> None:
+    def told(output: Node) -> str:
+        named = Node(output.op, output.inputs, output.types, Origin("y"))
+        made = lowered(named, target=TARGET)
+        return tell(made, made.model.graph)
+
+    story = told(build.add(product(), bias()))
+    assert "one call of BLAS (add), fused with the compiler (dot)" in story and "1,040 flops, 792 bytes moved" in story
+    story = told(build.apply1("sigmoid", product()))
+    assert "kernel dot_0" in story and "not by a library: BLAS has no epilogue for 'sigmoid' here" in story

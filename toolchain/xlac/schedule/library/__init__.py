@@ -1,0 +1,1 @@
+"""Groups that the target's library computes as one call."""

@@ -1,0 +1,7 @@
+"""Why a kernel is generated where the target has a library."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):
+    """The library does not compute a group; its text says why, for people."""
