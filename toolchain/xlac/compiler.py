@@ -62,11 +62,12 @@ def compile(
     threads: int | None = None,
     cpu: str = "",
     triple: str = "",
+    arch: str = "",
 ) -> Compiled | Specializing:
     """What `xlac.compile` does (`kept.py` says what it takes and raises) when nothing kept on disk answers."""
     asked(variants, sizes)
     backend = find(target)
-    facts = backend.target(Request(cpu=cpu, triple=triple, threads=threads or settings().threads))
+    facts = backend.target(Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads))
 
     def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
         again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}) if model is None else model

@@ -54,6 +54,7 @@ def compile(
     threads: int | None = None,
     cpu: str = "",
     triple: str = "",
+    arch: str = "",
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
 
@@ -66,7 +67,7 @@ def compile(
     A file without open sizes that was compiled before, and has not changed, is taken from the cache on disk.
     """
     backend, now = find(target), settings()
-    request = Request(cpu=cpu, triple=triple, threads=threads or now.threads)
+    request = Request(cpu=cpu, triple=triple, arch=arch, threads=threads or now.threads)
     key = None
     if isinstance(source, str | Path) and now.cache is not None:
         key = question(Path(source), backend, request, dims or {}, params or {}, sizes, variants)
@@ -78,7 +79,7 @@ def compile(
 
     with noted() as files:
         made = compile_now(
-            source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple
+            source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch,
         )  # fmt: skip
     if key is not None and now.cache is not None and isinstance(made, Compiled):
         keep(Cache(now.cache, now.cache_bytes), key, backend, made, list(files))

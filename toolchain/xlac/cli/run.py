@@ -68,7 +68,7 @@ def spec_run(given: dict[str, str], archive: Path | None, seed: int, options: di
     choice = chosen(**options)
     model, decided = opened(choice, given, archive)
     inputs = gather(model, given, archive, seed, decided)
-    program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple)
+    program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple, arch=choice.arch)
     compiled = program.specialize(inputs) if isinstance(program, Specializing) else program
     click.echo(f"{model.name} on {choice.target}: {peak(compiled.program)}", err=True)
     found = program(**inputs)
