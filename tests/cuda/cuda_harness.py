@@ -71,6 +71,7 @@ class Counts:
 @contextmanager
 def standin(patch: pytest.MonkeyPatch) -> Iterator[Counts]:
     """The stand-in as this process's driver, reached by ctypes."""
+    patch.setenv("XLAC_CACHE", "off")  # code for the stand-in is not for others
     patch.setattr(driver, "LIBRARY", str(STANDIN.driver))
     patch.setattr(gpu, "_opened", Gpu)
     patch.setattr(gpu, "_gpus", {})

@@ -32,6 +32,7 @@ class Compiled:
         self.program, self.target, self.executable = program, target, executable
         self._names = tuple(slot.name for slot in program.inputs)
         self._fast = getattr(executable, "fast", None)
+        self._into = getattr(executable, "into", None)
         self._outputs = tuple(slot.name for slot in program.outputs)
         self._shaped = Results.of(self._outputs, program.facts)
         self._results = self._outputs if self._shaped is None else self._shaped.names
@@ -58,8 +59,10 @@ class Compiled:
         """Computes into arrays that the caller owns; allocates nothing when inputs need no conversion.
 
         Every array of `out` must be C-contiguous, aligned, writable, of the exact dtype and shape, and may not
-        overlap an input.
+        overlap an input. A backend may take arrays of its own kind too: cuda takes those on a GPU.
         """
+        if self._into is not None and self._into(inputs, out):
+            return
         arrays = self._bound((), inputs)
         sizes = of_call(self.program, arrays)
         for slot in self.program.outputs:

@@ -7,14 +7,18 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from xlac_cuda.arrays import is_on_gpu
+from xlac_cuda.calls import device_call
 from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import Gpu, gpu
 from xlac_cuda.graph import Graph
 from xlac_cuda.launch import Entry, entries
 from xlac_cuda.memory import Memory, released
+from xlac_cuda.outputs import Outputs
 from xlac_cuda.plan import Arrays, Move, Planner, Run, Whole, count
 from xlac_cuda.staging import Staging
 from xlac_cuda.steps import Part, Performer, blocking, graphs, recorded
@@ -61,8 +65,9 @@ class CudaExecutable:
         }
         self.memory = Memory(device, program)
         give_back.append(self.memory.free)
-        self.stream = device.stream()
-        give_back.append(lambda stream=self.stream: device.drop_stream(stream))  # type: ignore[misc]
+        self._results = Outputs(device)
+        self.stream = self._last = self._results.stream
+        give_back.append(self._results.close)
         arrays = (*program.inputs, *program.outputs)
         largest = max((slot.nbytes for slot in (*arrays, *self.memory.weights)), default=1)
         self._staging = Staging(device, largest, len(arrays))
@@ -80,6 +85,7 @@ class CudaExecutable:
         """Reads `inputs`, writes `outputs`, by name; all of them arrays of the host."""
         with self._lock, self._working():
             arrays = self.memory.own
+            self._turn_to(self.stream)
             for slot, address in zip(self.program.inputs, arrays, strict=False):
                 self._staging.upload(address, _bytes(inputs[slot.name]), self.stream)
             self._issue(of_call(self.program, inputs), tuple(arrays), self.stream)
@@ -87,9 +93,29 @@ class CudaExecutable:
                 self._staging.download(_bytes(outputs[slot.name]), address, self.stream)
             self.gpu.sync(self.stream)
 
+    def fast(self, *arrays: Any, **named: Any) -> Any:
+        """A call with arrays that lie on the GPU, in the order of the inputs or by name: its outputs lie there too, one as
+        it is, several as a tuple. NotImplemented for calls without any. Returns when the work has been asked for."""
+        if not any(is_on_gpu(value) for value in (*arrays, *named.values())):
+            return NotImplemented
+        return device_call(self, arrays, named)
+
+    def into(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
+        """`run` with arrays some of which lie on the GPU; False when none does. Results on the GPU are left in the making."""
+        if not any(is_on_gpu(value) for value in (*inputs.values(), *outputs.values())):
+            return False
+        device_call(self, (), inputs, outputs)
+        return True
+
+    def _turn_to(self, stream: int) -> None:
+        """From now on the program works in a stream, after what it was asked for in another: they share the arena."""
+        self._results.order(self._last, stream)
+        self._last = stream
+
     def reset(self) -> None:
         """Sets the state to zero."""
         with self._lock, self._working():
+            self._turn_to(self.stream)
             self.gpu.clear(self.memory.state, max(self.program.state_bytes, 1), self.stream)
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ struct Driver {
     std::map<uintptr_t, size_t> allocations, pinned;  // start -> bytes
     size_t used = 0, peak = 0;
     std::map<Stream *, std::unique_ptr<Stream>> streams;
-    std::map<Event *, std::unique_ptr<Event>> events;
+    std::map<Event *, std::shared_ptr<Event>> events;  // one that was destroyed lives on in the work that names it
     int modules = 0, graphs = 0, contexts = 0;
     long launches = 0;  // kernels run
     std::map<std::string, long> calls;

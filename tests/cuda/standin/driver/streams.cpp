@@ -22,7 +22,7 @@ CUresult step(Stream *stream) {
     return status;
 }
 
-CUresult reach(Event *event, uint64_t wanted) {
+CUresult reach(const std::shared_ptr<Event> &event, uint64_t wanted) {
     while (event->done < wanted && event->stream && !event->stream->work.empty())
         if (CUresult status = step(event->stream)) return status;
     return CUDA_SUCCESS;
@@ -106,19 +106,19 @@ STANDIN_CALL cuStreamQuery(CUstream given) {
 
 STANDIN_CALL cuEventCreate(CUevent *made, unsigned) {
     ENTER_CONTEXT;
-    auto event = std::make_unique<Event>();
+    auto event = std::make_shared<Event>();
     *made = event.get();
-    driver.events[*made] = std::move(event);
+    driver.events[*made] = event;
     return CUDA_SUCCESS;
 }
 STANDIN_CALL cuEventDestroy_v2(CUevent event) {
     ENTER;
-    reach(event, event->recorded);
     return driver.events.erase(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
-STANDIN_CALL cuEventRecord(CUevent event, CUstream given) {
+STANDIN_CALL cuEventRecord(CUevent handle, CUstream given) {
     ENTER_CONTEXT;
-    if (!driver.events.count(event) || !stream_of(given)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!driver.events.count(handle) || !stream_of(given)) return CUDA_ERROR_INVALID_HANDLE;
+    std::shared_ptr<Event> event = driver.events[handle];
     event->stream = stream_of(given);
     uint64_t number = ++event->recorded;
     return enqueue(given, [=] {
@@ -127,8 +127,9 @@ STANDIN_CALL cuEventRecord(CUevent event, CUstream given) {
         return CUDA_SUCCESS;
     });
 }
-STANDIN_CALL cuEventSynchronize(CUevent event) {
+STANDIN_CALL cuEventSynchronize(CUevent handle) {
     ENTER_CONTEXT;
+    std::shared_ptr<Event> event = driver.events[handle];
     return reach(event, event->recorded);
 }
 STANDIN_CALL cuEventQuery(CUevent event) {
@@ -138,10 +139,11 @@ STANDIN_CALL cuEventQuery(CUevent event) {
         if (CUresult status = step(event->stream)) return status;
     return CUDA_ERROR_NOT_READY;
 }
-STANDIN_CALL cuStreamWaitEvent(CUstream given, CUevent event, unsigned) {
+STANDIN_CALL cuStreamWaitEvent(CUstream given, CUevent handle, unsigned) {
     ENTER_CONTEXT;
+    std::shared_ptr<Event> event = driver.events[handle];
     uint64_t wanted = event->recorded;
-    return enqueue(given, [=] { return driver.events.count(event) ? reach(event, wanted) : CUDA_SUCCESS; });
+    return enqueue(given, [=] { return reach(event, wanted); });
 }
 STANDIN_CALL cuEventElapsedTime_v2(float *milliseconds, CUevent from, CUevent to) {
     ENTER_CONTEXT;

@@ -1,0 +1,195 @@
+"""Arrays on a GPU: those of other libraries as inputs, and ours as outputs, which those libraries take without a copy."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xlac_cuda import dlpack
+from xlac_sdk.backend import Array
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, SourceError
+
+if TYPE_CHECKING:
+    from xlac_cuda.outputs import Outputs
+
+LEGACY = 1  # CU_STREAM_LEGACY
+
+
+class DeviceArray:
+    """A result on a GPU. torch.from_dlpack(y) and cupy.asarray(y) share its memory; `y.numpy()` copies it to the host.
+
+    It may still be in the making: work on `stream` is ordered after it, and the two protocols make other streams wait.
+    When it is dropped its memory is used again after what the default stream was asked for until then; who reads it in
+    another stream keeps it until that is done.
+    """
+
+    def __init__(self, home: Outputs, address: int, dtype: DType, shape: tuple[int, ...], nbytes: int, stream: int) -> None:
+        self.shape, self.address, self.nbytes, self.stream = shape, address, nbytes, stream
+        self._home, self._dtype = home, dtype
+        self._read = False  # whether others may read it in the default stream
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._dtype.numpy
+
+    @property
+    def device(self) -> int:
+        """The number of the GPU."""
+        return self._home.gpu.index
+
+    def numpy(self) -> Array:
+        """A copy in the host's memory, when it is complete."""
+        found = np.empty(self.shape, self.dtype)
+        self._home.read(found, self)
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("an array on a GPU is copied to be read by NumPy")
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def item(self) -> Any:
+        return self.numpy().item()
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without axes has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self._dtype}{list(self.shape)} on GPU {self.device})"
+
+    def __del__(self) -> None:
+        self._home.give_back(self.address, self.nbytes, {self.stream, LEGACY} if self._read else {self.stream})
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._dtype is DType.BF16:
+            raise AttributeError("__cuda_array_interface__ has no bfloat16; DLPack has")
+        self._read = True
+        return {
+            "shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False), "version": 3, "strides": None,
+            "stream": self.stream,
+        }  # fmt: skip
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CUDA, self.device
+
+    def __dlpack__(self, *, stream: int | None = None, **asked: Any) -> Any:
+        """`stream` is where the consumer will read: it waits there for what is still in the making; -1: it need not."""
+        if asked.get("copy"):
+            raise BufferError("a copy is made by whoever wants one")
+        reader = LEGACY if stream is None else stream
+        self._read = True
+        if reader != -1:
+            with self._home.gpu.current():
+                self._home.order(self.stream, reader)
+        return dlpack.give(self, self.address, self.device, self._dtype, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An input that lies on a GPU.
+
+    `stream` is where its maker works, None where that was told to wait for ours; `lasts` says that this stream is never
+    destroyed, so the call may work there.
+    """
+
+    address: int
+    dtype: DType | None
+    shape: tuple[int, ...]
+    device: int
+    dense: bool
+    stream: int | None
+    owner: object
+    lasts: bool = False
+
+
+def is_on_gpu(value: Any) -> bool:
+    """Whether an input is an array of a GPU, whoever made it."""
+    if isinstance(value, np.ndarray):
+        return False
+    if getattr(value, "is_cuda", False) or isinstance(value, DeviceArray):
+        return True
+    device = getattr(value, "__dlpack_device__", None)
+    if device is not None:
+        return bool(device()[0] == dlpack.CUDA)
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def given(value: Any, stream: int) -> Given:
+    """An input on a GPU; `stream` is the one to be made to wait, where its maker does that."""
+    if isinstance(value, DeviceArray):
+        return Given(value.address, value._dtype, value.shape, value.device, True, value.stream, value)
+    if getattr(value, "is_cuda", False):
+        found = _torch(value)
+        if found is not None:
+            return found
+    if hasattr(value, "__cuda_array_interface__"):
+        return _interfaced(value)
+    capsule = value.__dlpack__(stream=stream)
+    tensor = dlpack.read(capsule)
+    return Given(tensor.address, tensor.dtype, tensor.shape, tensor.device, tensor.dense, None, (capsule, value))
+
+
+def _torch(value: Any) -> Given | None:
+    """A tensor of PyTorch by its own attributes, which cost a tenth of what its protocols do."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    device = value.get_device()
+    stream = torch._C._cuda_getCurrentRawStream(device)
+    return Given(value.data_ptr(), _torch_dtype(value.dtype), tuple(value.shape), device, value.is_contiguous(), stream or LEGACY, value, True)
+
+
+_torch_dtypes: dict[Any, DType | None] = {}
+
+
+def _torch_dtype(dtype: Any) -> DType | None:
+    if dtype not in _torch_dtypes:
+        name = str(dtype).removeprefix("torch.")
+        names = {"bfloat16": DType.BF16, "bool": DType.BOOL}
+        _torch_dtypes[dtype] = names.get(name) or next((d for d in DType if d.numpy.name == name), None)
+    return _torch_dtypes[dtype]
+
+
+def _interfaced(value: Any) -> Given:
+    told = value.__cuda_array_interface__
+    shape, strides = tuple(told["shape"]), told.get("strides")
+    dtype = np.dtype(told["typestr"])
+    known = next((d for d in DType if d.numpy == dtype and d is not DType.BF16), None)
+    steps = tuple(stride // dtype.itemsize for stride in strides) if strides else None
+    stream = told.get("stream") or LEGACY
+    device = getattr(getattr(value, "device", None), "id", None)
+    return Given(int(told["data"][0]), known, shape, device if isinstance(device, int) else -1, dlpack.dense(shape, steps), stream, value)
+
+
+def check(name: str, wanted: DType, shape: tuple[int, ...], found: Given, device: int) -> None:
+    """Raises SourceError for an array that is not what the model takes. Nothing is converted."""
+    if found.dtype is not wanted:
+        raise _wrong("XL6002", f"'{name}' must be {wanted}, not {found.dtype or 'of a type that xlac does not have'}")
+    if found.shape != shape:
+        raise _wrong("XL6003", f"'{name}' must have shape {_text(shape)}, not {_text(found.shape)}")
+    if not found.dense:
+        raise _wrong("XL6004", f"'{name}' is not contiguous", "x.contiguous() makes a copy that is")
+    if found.device not in (device, -1):
+        raise _wrong("XL6006", f"'{name}' is on GPU {found.device}, and the model on GPU {device}")
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _wrong(code: str, message: str, hint: str = "") -> SourceError:
+    return SourceError(Diagnostic(code, message, hint=hint))

@@ -1,0 +1,135 @@
+"""Calls with arrays on the GPU: checked, ordered among streams, and run without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xlac_cuda.arrays import Given, check, given, is_on_gpu
+from xlac_sdk.program import Slot
+from xlac_sdk.sizes import of_call
+from xlac_sdk.source import Diagnostic, SourceError
+
+if TYPE_CHECKING:
+    from xlac_cuda.executable import CudaExecutable
+
+
+@dataclass(frozen=True, slots=True)
+class _Shaped:
+    shape: tuple[int, ...]
+
+
+def device_call(
+    executable: CudaExecutable, arrays: Sequence[Any], named: Mapping[str, Any], outputs: Mapping[str, Any] | None = None
+) -> Any:  # fmt: skip
+    """Runs a program on arrays of the GPU, and of the host among them; see `CudaExecutable.fast` and `into`."""
+    program = executable.program
+    values = _bound([slot.name for slot in program.inputs], arrays, named)
+    with executable._lock, executable._working():
+        found = [given(value, executable.stream) if is_on_gpu(value) else np.asarray(value) for value in values]
+        stream = next((one.stream for one in found if isinstance(one, Given) and one.stream and one.lasts), executable.stream)
+        sizes = of_call(program, {s.name: _Shaped(one.shape) for s, one in zip(program.inputs, found, strict=True)})
+        for slot, one in zip(program.inputs, found, strict=True):
+            check(f"input '{slot.name}'", slot.dtype, slot.extents(sizes), _described(one, slot, executable), executable.gpu.index)
+        executable._turn_to(stream)
+        addresses = [_placed(executable, number, one, stream) for number, one in enumerate(found)]
+        results, targets = _results(executable, sizes, outputs, stream)
+        executable._issue(sizes, (*addresses, *targets), stream)
+        _finish(executable, found, stream)
+        return _delivered(executable, results, outputs, stream)
+
+
+def _bound(names: list[str], arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """Every input, in order."""
+    if len(arrays) > len(names):
+        raise _wrong(f"{len(arrays)} inputs given, but the model takes {len(names)}: {', '.join(names) or 'none'}")
+    values = dict(zip(names, arrays, strict=False))
+    for name, value in named.items():
+        if name not in names or name in values:
+            raise _wrong(f"input '{name}' is given twice" if name in values else f"unknown input '{name}'")
+        values[name] = value
+    missing = next((name for name in names if name not in values), None)
+    if missing is not None:
+        raise _wrong(f"input '{missing}' is missing")
+    return [values[name] for name in names]
+
+
+def _wrong(problem: str) -> SourceError:
+    return SourceError(Diagnostic("XL6001", problem))
+
+
+def _described(one: Any, slot: Slot, executable: CudaExecutable) -> Given:
+    """An array of the host as one of the device, to be checked alike."""
+    if isinstance(one, Given):
+        return one
+    same = one.dtype == slot.dtype.numpy
+    return Given(0, slot.dtype if same else None, one.shape, executable.gpu.index, True, None, one)
+
+
+def _placed(executable: CudaExecutable, number: int, one: Any, stream: int) -> int:
+    """Where an input is on the device, once a stream comes to it."""
+    if isinstance(one, Given):
+        if one.stream is not None:
+            executable._results.order(one.stream, stream)
+        elif stream != executable.stream:
+            executable._results.order(executable.stream, stream)
+        return one.address
+    address = executable.memory.own[number]
+    executable._staging.upload(address, np.ascontiguousarray(one).reshape(-1).view(np.uint8), stream)
+    return address
+
+
+def _results(executable: CudaExecutable, sizes: Mapping[str, int], outputs: Mapping[str, Any] | None, stream: int) -> tuple[list[Any], list[int]]:
+    """The outputs, and where they are written: anew, in the caller's arrays on the device, or in our own for the host's."""
+    made: list[Any] = []
+    targets: list[int] = []
+    program = executable.program
+    for number, slot in enumerate(program.outputs):
+        shape = slot.extents(sizes)
+        if outputs is None:
+            nbytes = slot.dtype.nbytes * int(np.prod(shape, dtype=np.int64))
+            made.append(executable._results.make(slot.dtype, shape, nbytes, stream))
+            targets.append(made[-1].address)
+            continue
+        if slot.name not in outputs:
+            raise SourceError(Diagnostic("XL6004", f"output '{slot.name}' is missing from `out`"))
+        value = outputs[slot.name]
+        if is_on_gpu(value):
+            one = given(value, stream)
+            check(f"output '{slot.name}'", slot.dtype, shape, one, executable.gpu.index)
+            if one.stream is not None:
+                executable._results.order(one.stream, stream)
+            targets.append(one.address)
+            made.append(one)
+        else:
+            if not isinstance(value, np.ndarray) or value.dtype != slot.dtype.numpy or value.shape != shape or not value.flags.c_contiguous:
+                raise SourceError(Diagnostic("XL6004", f"output '{slot.name}' must be a C-contiguous {slot.dtype} array of shape {shape}"))
+            targets.append(executable.memory.own[len(program.inputs) + number])
+            made.append(value)
+    return made, targets
+
+
+def _finish(executable: CudaExecutable, found: Sequence[Any], stream: int) -> None:
+    """Who made an input may change it once the call has read it: its maker's stream comes after ours, or the call ends."""
+    for one in found:
+        if isinstance(one, Given) and one.stream is not None:
+            executable._results.order(stream, one.stream)
+        elif isinstance(one, Given):
+            executable.gpu.sync(stream)
+
+
+def _delivered(executable: CudaExecutable, results: list[Any], outputs: Mapping[str, Any] | None, stream: int) -> Any:
+    if outputs is None:
+        if executable.program.facts.get("extents"):  # data decides how much of each is real
+            results = [result.numpy() for result in results]
+        return results[0] if len(results) == 1 else tuple(results)
+    for number, result in enumerate(results):
+        if isinstance(result, np.ndarray):
+            address = executable.memory.own[len(executable.program.inputs) + number]
+            executable._staging.download(result.reshape(-1).view(np.uint8), address, stream)
+        elif isinstance(result, Given) and result.stream is not None:
+            executable._results.order(stream, result.stream)
+    return None

@@ -1,0 +1,113 @@
+"""DLPack by ctypes: reading a tensor of another library, and giving out one of ours. Nothing is copied.
+
+https://dmlc.github.io/dlpack/latest/c_api.html, the unversioned structures, which every library takes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+from xlac_sdk.dtypes import DType
+
+CUDA = 2  # kDLCUDA
+SIGNED, UNSIGNED, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6  # DLDataTypeCode
+_KIND = {"i": SIGNED, "u": UNSIGNED, "f": FLOAT, "b": BOOL}
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor"""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+class _Managed(ctypes.Structure):
+    """DLManagedTensor"""
+
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+_get = ctypes.pythonapi.PyCapsule_GetPointer
+_get.restype, _get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+_valid = ctypes.pythonapi.PyCapsule_IsValid
+_valid.restype, _valid.argtypes = ctypes.c_int, (ctypes.c_void_p, ctypes.c_char_p)
+_get_raw = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_new = ctypes.pythonapi.PyCapsule_New
+_new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+NAME = b"dltensor"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A tensor of another library, on a GPU."""
+
+    address: int
+    device: int
+    dtype: DType | None  # None: of a type that we do not have
+    shape: tuple[int, ...]
+    dense: bool  # row-major, without gaps
+
+
+def read(capsule: object) -> Found:
+    """What a capsule of `__dlpack__` says. The capsule still owns the tensor."""
+    tensor = _Managed.from_address(_get(capsule, NAME)).tensor
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else None
+    dtype = _dtype(tensor.code, tensor.bits) if tensor.lanes == 1 else None
+    return Found((tensor.data or 0) + tensor.byte_offset, tensor.device_id, dtype, shape, dense(shape, strides))
+
+
+def dense(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> bool:
+    """Whether strides, in elements, are those of a row-major array."""
+    if strides is None or 0 in shape:
+        return True
+    step = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != step:
+            return False
+        step *= extent
+    return True
+
+
+def _dtype(code: int, bits: int) -> DType | None:
+    return next((dtype for dtype in DType if _coded(dtype) == (code, bits)), None)
+
+
+def _coded(dtype: DType) -> tuple[int, int]:
+    return (BFLOAT if dtype is DType.BF16 else _KIND[dtype.numpy.kind]), 8 * dtype.nbytes
+
+
+# ---- giving out --------------------------------------------------------------------------------
+
+_given: dict[int, tuple[Any, ...]] = {}  # what a consumer relies on, by the address of its structure, until it is done
+
+
+def _delete(managed: int) -> None:
+    _given.pop(managed, None)
+
+
+def _drop(capsule: int) -> None:
+    """A capsule that nobody took (its name says so) takes its tensor along."""
+    if _valid(capsule, NAME):
+        _delete(_get_raw(capsule, NAME))
+
+
+_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_deleter, _destructor = _Callback(_delete), _Callback(_drop)
+
+
+def give(owner: object, address: int, device: int, dtype: DType, shape: tuple[int, ...]) -> Any:
+    """A capsule for a dense array on a GPU; `owner` is kept until the consumer is done with it."""
+    extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+    code, bits = _coded(dtype)
+    made = _Managed()
+    made.tensor = _Tensor(address or None, CUDA, device, len(shape), code, bits, 1, extents, None, 0)
+    made.deleter = ctypes.cast(_deleter, ctypes.c_void_p).value
+    place = ctypes.addressof(made)
+    _given[place] = (made, extents, owner)
+    return _new(place, NAME, ctypes.cast(_destructor, ctypes.c_void_p))
