@@ -99,6 +99,12 @@ class Heads(Composite):
         found = build.dot(weights, v, ((4,), (2,)), ((0, 1), (0, 1)), dtype.compute)
         return build.cast(build.reshape(found, (batch, heads, time, v.shape[3])), dtype)
 
+    def attended(self, q: Node, k: Node, v: Node, masks: Sequence[Node]) -> Node:
+        """`attend` as an operation, which some targets have a kernel for, where there is at most one mask."""
+        if len(masks) > 1:
+            return self.attend(q, k, v, masks)
+        return Node.of(Attention(scale=self.scale), q, k, v, *masks)
+
     def check_mask(self, mask: Type, dtype: DType, scores: tuple[Dim, ...], operand: int) -> None:
         if mask.dtype is not DType.BOOL and mask.dtype is not dtype:
             raise ShapeError(f"a mask is bool, or {dtype} to add, got {mask}", operand=operand)
@@ -212,7 +218,7 @@ class AttentionWithPast(Heads):
         queries = self.apart(q, self.heads)
         if self.causal and queries.shape[2] != 1:  # a single query, the last, sees everything
             masks.append(causal_after(past_k, queries.shape[2], keys.shape[2]))
-        return self.joined(self.attend(queries, keys, values, masks), q.type.rank), keys, values
+        return self.joined(self.attended(queries, keys, values, masks), q.type.rank), keys, values
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -276,7 +282,7 @@ class AttentionWithCache(Heads):
         values = Node.of(DynUpdate(), cache_v, self.apart(v, kv), *starts)
         first = build.cast(position, DType.I64)
         first = build.maximum(build.minimum(first, length(room, time)), 0)
-        y = self.attend(queries, keys, values, [causal(time, room, first)])
+        y = self.attended(queries, keys, values, [causal(time, room, first)])
         return self.joined(y, q.type.rank), keys, values
 
     @classmethod

@@ -75,7 +75,7 @@ class Cluster:
         inside = {self.labels.get(i) for i in node.inputs if i in self.members}
         if None in inside or not inside:
             return None
-        if self.kind in (Kind.DOT, Kind.CONV, Kind.WINDOW):
+        if self.kind in (Kind.DOT, Kind.CONV, Kind.ATTENTION, Kind.WINDOW):
             return self._epilogue(node)
         if not self.reduces:
             return None

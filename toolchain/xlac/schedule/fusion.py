@@ -46,6 +46,7 @@ HEROES = {
 FEEDS = {
     Kind.DOT: (view.Transpose, view.Broadcast, view.Reshape, view.Slice),
     Kind.CONV: (view.Transpose, view.Slice),
+    Kind.ATTENTION: (view.Transpose, view.Broadcast, view.Reshape, view.Slice),
 }
 """Views of operands that a contraction reads through."""
 
@@ -239,6 +240,8 @@ class _Fusion:
         """Why a cluster can only read an operand of one of its nodes from memory; empty when it could compute it."""
         if not self.fuse:
             return "" if self.home.get(node) is cluster else "fusion is off"
+        if cluster.kind is Kind.ATTENTION and user is cluster.hero and node not in user.inputs[:3]:
+            return ""  # a mask is computed where it is needed
         if cluster.kind in FEEDS and (user is cluster.hero or user in cluster.feeds):
             if not isinstance(node.op, FEEDS[cluster.kind]):
                 return f"a {cluster.hero.op.mnemonic} reads its operands many times"

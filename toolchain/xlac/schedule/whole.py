@@ -14,7 +14,17 @@ from xlac_sdk.target import Target
 
 Takes = Callable[[Node, Target], bool]
 
-TAKEN: dict[str, tuple[Kind, Takes]] = {}
+
+def attention(node: Node, target: Target) -> bool:
+    """Where a GPU's threads share the queries."""
+    if not target.warp:
+        return False
+    from xlac.schedule.gpu.attention import takes
+
+    return takes(node, target)
+
+
+TAKEN: dict[str, tuple[Kind, Takes]] = {"attention": (Kind.ATTENTION, attention)}
 """By mnemonic."""
 
 

@@ -30,6 +30,8 @@ def find(kind: Kind) -> Write | None:
             from xlac.schedule.gpu.scatter import schedule as write
         case Kind.CUMULATIVE:
             from xlac.schedule.gpu.cumulative import schedule as write
+        case Kind.ATTENTION:
+            from xlac.schedule.gpu.attention import schedule as write
         case _:
             return None
     return write

@@ -1,0 +1,100 @@
+"""Attention in one kernel, or one and what combines its blocks: masks, grouped heads, caches, widths and types."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gpu_harness import SMALL, InterpretedGpu
+
+from xlac.compiler import executable, lower
+from xlac.debug.conformance import check
+from xlac.ir.dims import static
+from xlac.ir.graph import Graph, Node
+from xlac.ir.interpret import interpret
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops import OPS, build
+from xlac.ops.leaf import Param
+from xlac.schedule.gpu.instructions import COMMIT, COPY, MMA, WAIT
+from xlac.schedule.group import Kind
+from xlac_sdk.dtypes import DType
+from xlac_sdk.target import Target
+
+D = DType
+WIDE = replace(SMALL, processors=40)
+"""More multiprocessors than heads: blocks share the keys of one."""
+
+CORES = replace(SMALL, block_threads=128, instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT}))
+
+
+def param(name: str, shape: tuple[int, ...], dtype: DType = D.F32) -> Node:
+    return Node.of(Param(name, Type(dtype, shape), "input"))
+
+
+def agree(y: Node, target: Target, kernels: int | None = None, tolerance: float = 1e-5) -> None:
+    """The program computes what the graph means; `kernels` is how many it has."""
+    inputs = tuple(n for n in Graph("a", (), {"y": y}).nodes() if isinstance(n.op, Param))
+    graph = Graph("a", inputs, {"y": y})
+    backend = InterpretedGpu(target)
+    lowered = lower(Model(graph, {}), target)
+    assert any(g.kind is Kind.ATTENTION for g in lowered.partition.groups)
+    if kernels is not None:
+        assert len(lowered.program.kernels) == kernels
+    rng = np.random.default_rng(1)
+    feeds = {}
+    for node in inputs:
+        assert isinstance(node.op, Param)
+        drawn = rng.random(static(node.shape)) < 0.7 if node.type.dtype is D.BOOL else rng.standard_normal(static(node.shape))
+        feeds[node.op.name] = drawn.astype(node.type.dtype.numpy)
+    wanted = interpret(graph, feeds, {})["y"].astype(np.float64)
+    found = {"y": np.empty(static(y.shape), y.type.dtype.numpy)}
+    executable(lowered, backend).run(feeds, found)
+    np.testing.assert_allclose(found["y"].astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
+
+
+def attention(q: tuple[int, ...], k: tuple[int, ...], mask: tuple[int, ...] | None = None, kind: DType = D.BOOL, dtype: DType = D.F32, **given: object) -> Node:
+    more = () if mask is None else (param("mask", mask, kind),)
+    return build.apply1("attention", param("q", q, dtype), param("k", k, dtype), param("v", k, dtype), *more, **given)
+
+
+@pytest.mark.parametrize("mnemonic", ["attention", "attention_with_past", "attention_with_cache"])
+def test_samples(mnemonic: str) -> None:
+    outcomes = check(OPS[mnemonic], InterpretedGpu(WIDE))
+    assert not [f"{o.case}: {o.detail}" for o in outcomes if o.status != "passed"]
+
+
+def test_blocks_share_the_keys_of_a_head() -> None:
+    agree(attention((1, 2, 1, 16), (1, 2, 200, 16)), WIDE, kernels=2)
+    agree(attention((1, 2, 1, 16), (1, 2, 200, 16)), replace(WIDE, processors=1), kernels=1)
+
+
+def test_grouped_heads_and_masks() -> None:
+    agree(attention((1, 6, 2, 16), (1, 2, 150, 16), causal=True), WIDE, kernels=2)
+    agree(attention((2, 4, 1, 8), (2, 2, 131, 8), (2, 1, 1, 131)), WIDE)
+    agree(attention((1, 4, 3, 8), (1, 1, 140, 8), (4, 3, 140), D.F32), WIDE)
+    agree(attention((1, 2, 3, 8), (1, 2, 5, 8), (5,)), SMALL)
+
+
+def test_widths_that_threads_do_not_divide() -> None:
+    for width in (5, 12, 24, 96):
+        agree(attention((1, 2, 1, width), (1, 2, 70, width)), SMALL)
+
+
+def test_what_follows_is_stored_by_the_same_kernel() -> None:
+    y = attention((2, 3, 2, 8), (2, 3, 20, 8))
+    joined = build.reshape(build.transpose(y, (0, 2, 1, 3)), (2, 2, 24))
+    agree(build.add(joined, param("skip", (2, 2, 24))), SMALL, kernels=1)
+
+
+def test_a_cache_is_read_where_it_lies() -> None:
+    given = [param(n, s) for n, s in (("q", (1, 4, 1, 8)), ("k", (1, 2, 1, 8)), ("v", (1, 2, 1, 8)), ("a", (1, 2, 150, 8)), ("b", (1, 2, 150, 8)))]
+    position = build.constant(77, D.I32)
+    y, *_ = build.apply("attention_with_cache", *given, position)
+    agree(y, WIDE)
+
+
+@pytest.mark.parametrize("dtype", [D.BF16, D.F16])
+def test_halves(dtype: DType) -> None:
+    agree(attention((1, 4, 1, 64), (1, 2, 130, 64), dtype=dtype, causal=True), WIDE, kernels=2, tolerance=2e-2 if dtype is D.BF16 else 2e-3)

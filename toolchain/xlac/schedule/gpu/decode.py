@@ -1,0 +1,327 @@
+"""Attention of a few queries: keys and values are read once, by as many blocks as it takes to keep the machine reading.
+
+Neighbouring threads hold parts of a row's width and go over their share of the keys, each group with sums of its own:
+the greatest score so far, the sum of the weights and the weighted values. Groups, warps and blocks combine theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xlac.ir.dims import at_opt, ceil_div, divisor, volume
+from xlac.schedule import cost
+from xlac.schedule.contraction import multiply_add, unravel, zero
+from xlac.schedule.elements import Elements
+from xlac.schedule.epilogue import Epilogue
+from xlac.schedule.gpu import blocks
+from xlac.schedule.gpu.grid import Grid, at_least, grid
+from xlac.schedule.gpu.heads import LOWEST, Heads, exponential
+from xlac.schedule.gpu.product import Counters, Side, apart, offset
+from xlac.schedule.gpu.staging import all_of
+from xlac.schedule.group import Group, Launching, Scratch
+from xlac_sdk import build
+from xlac_sdk.build import Builder
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Access, Const, Exchange, Expr, Shuffle
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+FEW = 4  # rows that a thread has sums for
+MOST = 16  # rows above which keys are better multiplied in tiles
+WARPS = 4
+KEYS = 64  # that a block has to itself, at least
+AHEAD = 2  # keys that a thread reads before it needs the first
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How the work is shared: rows at a time, elements of a row that a thread holds and that are worked on at once,
+    threads of a row, and the blocks that share the keys of one head."""
+
+    few: int
+    lanes: int
+    part: int
+    across: int
+    warps: int
+    splits: int
+
+    @property
+    def parts(self) -> int:
+        return self.lanes // self.part
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of a row: the greatest score, the sum of the weights, and parts of the weighted values."""
+
+    greatest: Expr
+    weight: Expr
+    values: tuple[Expr, ...]
+
+
+def takes(rows: int, widths: tuple[int, int], dtype: DType, target: Target) -> bool:
+    """True for few rows, of a width that a warp's threads hold between them."""
+    return rows <= MOST and widths[0] == widths[1] and widths[0] <= target.warp * _lanes(widths[0], dtype, target)
+
+
+def _lanes(width: int, dtype: DType, target: Target) -> int:
+    lanes = max(1, target.access_bytes // dtype.nbytes)
+    while width % lanes:
+        lanes //= 2
+    return lanes
+
+
+def share(h: Heads, target: Target) -> Share:
+    """Enough blocks to keep every multiprocessor reading, and few enough that each has something to read."""
+    lanes = _lanes(h.widths[0], h.dtype, target)
+    few = min(FEW, at_least(at_opt(h.rows)))
+    heads = at_opt(volume(h.batch)) * -(-at_opt(h.rows) // few)
+    wanted = -(-2 * (target.processors or blocks.PROCESSORS) // max(1, heads))
+    return Share(
+        few, lanes, min(lanes, max(1, min(4, target.access_bytes // h.dtype.compute.nbytes))), at_least(h.widths[0] // lanes),
+        max(1, min(WARPS, target.block_threads // target.warp)), max(1, min(wanted, at_opt(h.length) // KEYS, 32)),
+    )  # fmt: skip
+
+
+def launches(group: Group, target: Target, name: str, h: Heads, after: Epilogue) -> list[Launching]:
+    """One kernel; or one whose blocks share the keys, and one that combines what they found."""
+    how, elements = share(h, target), Elements(Builder(), group, target)
+    if how.splits == 1:
+        Decode(elements, after, h, how, target, None).write()
+        return [elements.launch(name, cost.work(group))]
+    parts = volume(h.batch) * h.rows * how.splits
+    dtype = h.dtype.compute
+    found = Found(Scratch(dtype, parts * h.widths[1], "values"), Scratch(dtype, parts * 2, "weights"))
+    Decode(elements, after, h, how, target, found).write()
+    combining = Elements(Builder(), group, target)
+    combine(combining, after, h, how, found)
+    return [elements.launch(f"{name}_parts", cost.work(group)), combining.launch(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the blocks that share the keys of a head have found: weighted values, and (greatest score, sum of weights),
+    for every (batch, key head, row, block)."""
+
+    values: Scratch
+    weights: Scratch
+
+
+class Decode:
+    """Writes the kernel's body with the builder of `elements`."""
+
+    def __init__(
+        self, elements: Elements, after: Epilogue, h: Heads, how: Share, target: Target, found: Found | None
+    ) -> None:
+        self.elements, self.builder, self.after, self.h, self.how = elements, elements.builder, after, h, how
+        self.target, self.found, self.dtype = target, found, h.dtype.compute
+
+    def write(self) -> None:
+        """A block for some rows of every key head and a share of its keys."""
+        h, how, builder = self.h, self.how, self.builder
+        extents = [*h.batch, ceil_div(h.rows, how.few), how.splits]
+        with grid(builder, volume(tuple(extents)), how.warps * self.target.warp) as g:
+            *batch, down, split = unravel(builder, g.block, extents)
+            first = builder.let("row", build.mul(down, how.few))
+            keys = ceil_div(h.length, how.splits)
+            begin = builder.let("begin", build.mul(split, keys))
+            end = build.lift(h.length)
+            if how.splits > 1:
+                end = builder.let("end", build.apply(P.MIN, build.add(begin, keys), end))
+            lane = builder.let("lane", build.mod(g.thread, self.target.warp))
+            states = self._look(g, batch, first, begin, end, lane)
+            distance = self.target.warp // 2
+            while distance >= how.across:
+                states = [self._merged(state, self._exchanged(state, distance)) for state in states]
+                distance //= 2
+            self._finish(g, batch, first, split, lane, states)
+
+    def _look(self, g: Grid, batch: Counters, first: Expr, begin: Expr, end: Expr, lane: Expr) -> list[State]:
+        """One thread's part of the rows, over its share of the keys."""
+        h, how, builder, warp = self.h, self.how, self.builder, self.target.warp
+        slot = builder.let("slot", build.add(build.mul(build.div(g.thread, warp), warp // how.across), build.div(lane, how.across)))
+        element = builder.let("element", build.mul(build.mod(lane, how.across), how.lanes))
+        held = [] if how.across * how.lanes == h.widths[0] else [builder.let("held", build.apply(P.LT, element, build.lift(h.widths[0])))]
+        rows = [self._row(build.add(first, i)) for i in range(how.few)]
+        queries = [self._query(batch, row, element, held) for row in rows]
+        bases = [builder.let("base", offset(side.start(batch), [element], side.strides)) for side in (h.keys, h.values)]
+        greatest = [builder.variable("greatest", Const(LOWEST[self.dtype], self.dtype)) for _ in rows]
+        weights = [builder.variable("weight", zero(self.dtype, 1)) for _ in rows]
+        values = [[builder.variable("value", zero(self.dtype, how.part)) for _ in range(how.parts)] for _ in rows]
+        slots = how.warps * warp // how.across
+        with builder.loop("k", begin, end, slots * AHEAD) as k:
+            keys = [builder.let("key", build.add(build.add(k, slot), slots * u)) for u in range(AHEAD)]
+            there = [builder.let("there", build.apply(P.LT, key, end)) for key in keys]
+            read = [
+                [self._read(side, base, [key], [*held, ok]) for key, ok in zip(keys, there, strict=True)]
+                for side, base in zip((h.keys, h.values), bases, strict=True)
+            ]
+            for number, row in enumerate(rows):
+                for key, key_parts, value_parts in zip(keys, *read, strict=True):
+                    score = self._product(queries[number], key_parts)
+                    score = builder.let("score", h.scored(self.elements, batch, row, key, score, end))
+                    top = builder.let("top", build.apply(P.MAX, greatest[number], score))
+                    less = builder.let("less", exponential(build.apply(P.SUB, greatest[number], top)))
+                    share = builder.let("share", exponential(build.apply(P.SUB, score, top)))
+                    builder.assign(weights[number], multiply_add(self.target, weights[number], less, share))
+                    for total, part in zip(values[number], value_parts, strict=True):
+                        kept = build.apply(P.MUL, total, build.splat(less, how.part))
+                        builder.assign(total, multiply_add(self.target, build.splat(share, how.part), part, kept))
+                    builder.assign(greatest[number], top)
+        return [State(m, s, tuple(v)) for m, s, v in zip(greatest, weights, values, strict=True)]
+
+    def _row(self, row: Expr) -> Expr:
+        """A row of the operand; one past the last is read as the last, and not stored."""
+        if divisor(self.h.rows) % self.how.few:
+            row = build.apply(P.MIN, row, build.lift(self.h.rows - 1))
+        return self.builder.let("row", row)
+
+    def _query(self, batch: Counters, row: Expr, element: Expr, held: list[Expr]) -> list[Expr]:
+        side = self.h.queries
+        base = side.moved(side.start(batch), apart(self.builder, row, side.extents) if self.h.shared > 1 else [build.index(0), row])
+        return self._read(side, self.builder.let("base", base), [element], held)
+
+    def _read(self, side: Side, base: Expr, counters: Counters, there: list[Expr]) -> list[Expr]:
+        """A thread's part of a row's width, in parts, in the type of the sums."""
+        builder, how = self.builder, self.how
+        buffer = self.elements.parameter(side.source.value, Access.READ)
+        where = builder.let("where", offset(base, counters, side.depth))
+        along = side is self.h.queries
+        depth = (self.h.widths[0],) if along else (self.h.length,)
+        mask = all_of(there) if there else None
+        if side.width(how.lanes, along_depth=along, depth=depth) == how.lanes > how.part:
+            wide = None if mask is None else build.splat(mask, how.lanes)
+            whole = builder.let("whole", build.load(buffer, where, how.lanes, wide, how.lanes * buffer.dtype.nbytes))
+            picks = [tuple(range(at, at + how.part)) for at in range(0, how.lanes, how.part)]
+            return [builder.let("x", build.cast(Shuffle((whole,), pick), self.dtype)) for pick in picks]
+        stride = side.depth[0] if along else side.strides[0]
+        assert isinstance(stride, int)
+        found = []
+        align = how.part * buffer.dtype.nbytes if side.width(how.part, along_depth=along, depth=depth) == how.part > 1 else 0
+        wide = None if mask is None else build.splat(mask, how.part)
+        for at in range(0, how.lanes, how.part):
+            place = build.ramp(build.add(where, at * stride), stride, how.part)
+            found.append(builder.let("x", build.cast(build.load(buffer, place, mask=wide, align=align), self.dtype)))
+        return found
+
+    def _product(self, query: Sequence[Expr], key: Sequence[Expr]) -> Expr:
+        """A query times a key; every thread of the row has it."""
+        builder = self.builder
+        total: Expr = build.apply(P.MUL, query[0], key[0])
+        for left, right in zip(query[1:], key[1:], strict=True):
+            total = multiply_add(self.target, left, right, total)
+        total = builder.let("product", build.fold(P.ADD, total))
+        distance = self.how.across // 2
+        while distance:
+            total = builder.let("product", build.apply(P.ADD, total, Exchange(total, distance)))
+            distance //= 2
+        return total
+
+    # ---- combining ---------------------------------------------------------------------------
+
+    def _exchanged(self, state: State, distance: int) -> State:
+        """What the thread so many lanes away knows."""
+        mine = (state.greatest, state.weight, *state.values)
+        greatest, weight, *values = (self.builder.let("other", Exchange(self.builder.let("mine", x), distance)) for x in mine)
+        return State(greatest, weight, tuple(values))
+
+    def _merged(self, one: State, other: State) -> State:
+        return merged(self.builder, one, other)
+
+    def _finish(self, g: Grid, batch: Counters, first: Expr, split: Expr, lane: Expr, states: list[State]) -> None:
+        """Warps' sums meet in SHARED memory; the first threads combine and store them."""
+        h, how, builder = self.h, self.how, self.builder
+        width, warp = how.across * how.lanes, build.div(g.thread, self.target.warp)
+        kept = g.shared("kept", self.dtype, how.warps * how.few * width)
+        sums = g.shared("sums", self.dtype, how.warps * how.few * 2)
+        with builder.when(build.apply(P.LT, lane, build.index(how.across))):
+            for number, state in enumerate(states):
+                at = builder.let("at", build.add(build.mul(warp, how.few), number))
+                for part, value in enumerate(state.values):
+                    where = build.add(build.mul(at, width), build.add(build.mul(lane, how.lanes), part * how.part))
+                    builder.store(kept, where, value)
+                with builder.when(build.apply(P.EQ, lane, build.index(0))):
+                    builder.store(sums, build.mul(at, 2), state.greatest)
+                    builder.store(sums, build.add(build.mul(at, 2), 1), state.weight)
+        builder.barrier()
+        across, threads = h.widths[1] // how.part, how.warps * self.target.warp
+        for begin in range(0, how.few * across, threads):
+            place = builder.let("place", build.add(g.thread, begin))
+            with builder.when(build.apply(P.LT, place, build.index(how.few * across))):
+                down, column = build.div(place, across), builder.let("column", build.mul(build.mod(place, across), how.part))
+                row = builder.let("row", build.add(first, down))
+                with builder.when(build.apply(P.LT, row, build.lift(h.rows))):
+                    found = []
+                    for other in range(how.warps):
+                        at = builder.let("at", build.add(down, other * how.few))
+                        value = builder.let("value", build.load(kept, build.add(build.mul(at, width), column), how.part))
+                        top, weight = (builder.let("sum", build.load(sums, build.add(build.mul(at, 2), e))) for e in range(2))
+                        found.append(State(top, weight, (value,)))
+                    state = found[0]
+                    for more in found[1:]:
+                        state = self._merged(state, more)
+                    self._store(batch, row, column, split, state)
+
+    def _store(self, batch: Counters, row: Expr, column: Expr, split: Expr, state: State) -> None:
+        h, how, builder = self.h, self.how, self.builder
+        if self.found is None:
+            store(self.elements, self.after, h, batch, row, column, state)
+            return
+        at = builder.let("at", part_of(h, how, batch, row, split))
+        values = self.elements.parameter(self.found.values, Access.WRITE)
+        weights = self.elements.parameter(self.found.weights, Access.WRITE)
+        builder.store(values, build.add(build.mul(at, h.widths[1]), column), state.values[0])
+        with builder.when(build.apply(P.EQ, column, build.index(0))):
+            builder.store(weights, build.mul(at, 2), state.greatest)
+            builder.store(weights, build.add(build.mul(at, 2), 1), state.weight)
+
+
+def merged(builder: Builder, one: State, other: State) -> State:
+    """What both know together."""
+    top = builder.let("top", build.apply(P.MAX, one.greatest, other.greatest))
+    less, more = (builder.let("less", exponential(build.apply(P.SUB, s.greatest, top))) for s in (one, other))
+
+    def both(x: Expr, y: Expr) -> Expr:
+        left, right = (build.splat(f, x.lanes) for f in (less, more))
+        return builder.let("both", build.apply(P.ADD, build.apply(P.MUL, x, left), build.apply(P.MUL, y, right)))
+
+    pairs = zip(one.values, other.values, strict=True)
+    return State(top, both(one.weight, other.weight), tuple(both(x, y) for x, y in pairs))
+
+
+def store(elements: Elements, after: Epilogue, h: Heads, batch: Counters, row: Expr, column: Expr, state: State) -> None:
+    """Stores weighted values, divided by the weights' sum."""
+    (value,) = state.values
+    result = build.apply(P.DIV, value, build.splat(state.weight, value.lanes))
+    after.store(elements, h.place(batch, row, build.ramp(column, 1, value.lanes)), result)
+
+
+def part_of(h: Heads, how: Share, batch: Counters, row: Expr, split: build.Number) -> Expr:
+    """The number of what one block found for a row."""
+    at = build.add(build.mul(batch[0], h.batch[1]), batch[1])
+    return build.add(build.mul(build.add(build.mul(at, h.rows), row), how.splits), split)
+
+
+def combine(elements: Elements, after: Epilogue, h: Heads, how: Share, found: Found) -> None:
+    """The kernel that combines what blocks have found of the same rows: a thread for every few elements of the result."""
+    builder, threads = elements.builder, 128
+    extents = [*h.batch, h.rows, h.widths[1] // how.part]
+    count = volume(tuple(extents))
+    with grid(builder, ceil_div(count, threads), threads) as g:
+        number = builder.let("number", build.add(build.mul(g.block, threads), g.thread))
+        with builder.when(build.apply(P.LT, number, build.lift(count))):
+            *batch, row, column = unravel(builder, number, extents)
+            column = builder.let("column", build.mul(column, how.part))
+            values = elements.parameter(found.values, Access.READ)
+            weights = elements.parameter(found.weights, Access.READ)
+            state: State | None = None
+            for split in range(how.splits):
+                at = builder.let("at", part_of(h, how, batch, row, split))
+                top, weight = (builder.let("sum", build.load(weights, build.add(build.mul(at, 2), e))) for e in range(2))
+                value = builder.let("value", build.load(values, build.add(build.mul(at, h.widths[1]), column), how.part))
+                more = State(top, weight, (value,))
+                state = more if state is None else merged(builder, state, more)
+            assert state is not None
+            store(elements, after, h, batch, row, column, state)
