@@ -145,6 +145,9 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path, capsys: pytest.C
     assert "did you mean 'skylake'" in capsys.readouterr().err
     assert status(["build", DIGITS, "--triple", "aarch64-apple-darwin", *out]) == 3
     assert "--emit o,h" in capsys.readouterr().err
+    assert status(["build", DIGITS, "--triple", "hexagon-unknown-elf", "--emit", "o,h", *out]) == 3
+    said = capsys.readouterr().err
+    assert "XL5107" in said and "--target c" in said, "LLVM gives up on vectors that its probe has"
 
 
 def test_a_missing_linker_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

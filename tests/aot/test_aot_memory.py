@@ -18,6 +18,7 @@ from packages import SPECS, agree, build, by_name, inputs_of
 import xlac
 from xlac import manifest
 from xlac.cli import status
+from xlac_sdk import tool
 from xlac_sdk.capi import identifier
 from xlac_sdk.capi.library import Context, aligned
 
@@ -195,20 +196,34 @@ def test_a_folder_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("form", ["o", "h", "so", "exe"])
-def test_a_disk_that_is_full(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A real one, of 4 KB, where this process may mount it; what was there before stays."""
+@pytest.mark.parametrize(
+    ("target", "form", "spec", "room"),
+    [("cpu", "o", "digits", 4), ("cpu", "h", "digits", 4), ("cpu", "so", "digits", 4), ("cpu", "exe", "digits", 4),
+     ("c", "c", "digits", 4), ("c", "so", "mul_add_reduce", 16), ("c", "exe", "mul_add_reduce", 40)],
+)  # fmt: skip
+def test_a_disk_that_is_full(target: str, form: str, spec: str, room: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A real one, of a few KB, where this process may mount it; what was there before stays."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(disk)], capture_output=True, check=False).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room}k", "none", str(disk)], capture_output=True, check=False).returncode:
         pytest.skip("this process may not mount a small disk")
     try:
-        assert status(["build", DIGITS, "--emit", form, "--static", "-o", str(disk / "out")]) in (2, 4)
+        given = ["build", str(SPECS / f"{spec}.yaml"), "--target", target, "--emit", form, "--static", "-o", str(disk / "out")]
+        assert status(given) == 4
         said = capsys.readouterr().err
-        assert os.strerror(errno.ENOSPC) in said and "linked" not in said
+        assert os.strerror(errno.ENOSPC) in said and "XL4002" in said and "linked" not in said
         assert list(disk.iterdir()) == []
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_tool_that_finds_the_disk_full() -> None:
+    """Wherever it writes: that is no fault of what it was given."""
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)) as error:
+        tool.run(["sh", "-c", f"echo 'ld: final link failed: {os.strerror(errno.ENOSPC)}' >&2; exit 1"])
+    assert error.value.errno == errno.ENOSPC
+    assert tool.run(["sh", "-c", "echo no >&2; exit 1"]) == "no" and tool.run(["false"]) == "it ended with 1"
+    assert tool.run(["sh", "-c", "echo a warning >&2"]) == ""
 
 
 def test_an_artefact_is_replaced_whole(tmp_path: Path) -> None:

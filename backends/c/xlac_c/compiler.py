@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
+import tempfile
 from pathlib import Path
 
+from xlac_sdk import tool
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 NAMES = ("cc", "gcc", "clang")
@@ -19,13 +20,18 @@ def shared(file: Path) -> Path:
 
 
 def compiled(file: Path, made: Path, *flags: str) -> Path:
-    """Compiles and links a C file. Raises UnsupportedError where there is no compiler, or it refuses the file."""
+    """Compiles and links a C file. Raises UnsupportedError where there is no compiler, or it refuses the file.
+
+    The linker writes where there is room, and the result is copied: on a full disk it may crash, or leave a part.
+    """
     compiler = next(filter(None, map(shutil.which, NAMES)), None)
     if compiler is None:
         problem = "running C code needs a C compiler, and none of cc, gcc and clang is on the path"
         raise UnsupportedError(Diagnostic("XL5004", problem, hint="install one, or use --target cpu, which needs none"))
-    command = [compiler, *FLAGS, *flags, file.name, "-lm", "-o", str(made.resolve())]
-    done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise UnsupportedError(Diagnostic("XL5023", f"{compiler} cannot compile {file.name}:\n{done.stderr[:4000]}"))
+    with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
+        linked = Path(folder) / made.name
+        told = tool.run([compiler, *FLAGS, *flags, file.name, "-lm", "-o", str(linked)], file.parent)
+        if told:
+            raise UnsupportedError(Diagnostic("XL5023", f"{compiler} cannot compile {file.name}:\n{told[:4000]}"))
+        shutil.copy(linked, made)
     return made

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xlac_cpu.machine import Machine, host
+from xlac_sdk import tool
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 # What a distribution prefixes the GNU tools for a triple with, by its architecture and the rest of it.
@@ -77,10 +78,7 @@ class Linker:
 
     def _run(self, arguments: Sequence[str], made: Path) -> str:
         """What the linker complained of; nothing when it made the file."""
-        done = subprocess.run(
-            [self.command, *arguments, "-o", str(made)], capture_output=True, text=True, check=False
-        )
-        return (done.stderr or f"it ended with {done.returncode}") if done.returncode else ""
+        return tool.run([self.command, *arguments, "-o", str(made)])
 
     def _builtins(self) -> Iterator[str]:
         """Libraries with the functions that compilers call for what a processor lacks."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import tempfile
 from importlib.resources import files
 from pathlib import Path
 
 from xlac_cpu.ahead import linker
 from xlac_cpu.machine import Machine, host
+from xlac_sdk import tool
 from xlac_sdk.capi import Api, header
 from xlac_sdk.capi.render import npy_program
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -64,7 +64,7 @@ def compiler(machine: Machine) -> list[str]:
 
 
 def run(command: list[str], folder: Path, machine: Machine) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        problem = f"{command[0]} cannot make a program for {machine.triple}:\n{done.stderr[:2000]}"
+    told = tool.run(command, folder)
+    if told:
+        problem = f"{command[0]} cannot make a program for {machine.triple}:\n{told[:2000]}"
         raise UnsupportedError(Diagnostic("XL5111", problem, hint="--emit o,h leaves it to you"))
