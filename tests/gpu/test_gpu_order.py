@@ -30,7 +30,7 @@ def picked(node: Node) -> list[Node]:
 # ---- sorts ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((1,), 0), ((2,), 0), ((37,), 0), ((5, 9), 1), ((9, 5), 0), ((70, 3), 1), ((3, 4, 5), 1), ((2049,), 0), ((2, 2500), 1)])
+@pytest.mark.parametrize(("shape", "axis"), [((1,), 0), ((2,), 0), ((37,), 0), ((5, 9), 1), ((9, 5), 0), ((70, 3), 1), ((3, 4, 5), 1), ((513,), 0), ((2, 1100), 1)])
 @pytest.mark.parametrize("descending", [False, True])
 def test_sorts_are_stable(shape: tuple[int, ...], axis: int, descending: bool) -> None:
     """The position that each of many equal keys came from tells whether they kept their order."""
@@ -47,9 +47,9 @@ def test_nan_is_last() -> None:
     agree(Node.of(Sort(axis=0, keys=1), x), feeds={"x": values})
 
 
-@pytest.mark.parametrize("count", [0, 1, 5, 2048, 2049, 3000])
+@pytest.mark.parametrize("count", [0, 1, 5, 512, 513, 1030])
 def test_sorts_of_open_length(count: int) -> None:
-    agree(Node.of(Sort(axis=0, keys=1), param("x", (symbol("n", 0, 5000, 2048),))), sizes={"n": count})
+    agree(Node.of(Sort(axis=0, keys=1), param("x", (symbol("n", 0, 2000, 512),))), sizes={"n": count})
 
 
 # ---- scatters ------------------------------------------------------------------------------------

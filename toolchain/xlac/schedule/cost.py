@@ -22,6 +22,7 @@ GPU_LAUNCH = 1 << 22  # the same on a GPU, whose memory is two hundred times as 
 FLOP_BYTES = 0.4  # bytes that could be moved in the time of one vector operation, per element
 SCALAR_FLOP_BYTES = 4.0  # the same on a target without vectors
 GPU_FLOP_BYTES = 0.1  # and on a GPU
+GPU_HIDDEN = 8  # operations on an element that a GPU does while it waits for memory anyway
 
 
 def launch_bytes(target: Target) -> int:
@@ -34,6 +35,11 @@ def operation_bytes(target: Target) -> float:
     if target.warp:
         return GPU_FLOP_BYTES
     return FLOP_BYTES if target.vector_bytes else SCALAR_FLOP_BYTES
+
+
+def recomputing(target: Target, operations: float, size: float) -> float:
+    """Bytes that could be moved in the time of some operations on each of so many elements."""
+    return max(0.0, operations - (GPU_HIDDEN if target.warp else 0)) * size * operation_bytes(target)
 
 
 def weight(op: Op) -> int:

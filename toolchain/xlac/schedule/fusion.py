@@ -303,9 +303,8 @@ class _Fusion:
             return True
         if weight == 0 and len(inline) == 1:
             return True
-        operation = cost.operation_bytes(self.target)
-        again = sum(read + weight * size * times * operation for times in inline.values())
-        store = cost.nbytes(node) * (1 + len(inline)) + read + weight * size * operation
+        again = sum(read + cost.recomputing(self.target, weight, size * times) for times in inline.values())
+        store = cost.nbytes(node) * (1 + len(inline)) + read + cost.recomputing(self.target, weight, size)
         if self._host_of(node, inline) is None:
             store += cost.launch_bytes(self.target)
         else:

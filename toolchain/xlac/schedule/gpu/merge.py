@@ -25,7 +25,8 @@ from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-TILE = 2048  # elements sorted in SHARED memory, as far as they fit
+TILE = 2048  # elements sorted in SHARED memory, as far as they fit and a block has threads for them
+PER_THREAD = 8
 TILE_BYTES = 40 << 10
 THREADS = 256
 
@@ -48,7 +49,7 @@ class MergeSort:
         self.dtypes, self.compared, self.before = dtypes, compared, before
         self.read, self.write = read, write
         fit = TILE_BYTES // (2 * sum(d.nbytes for d in dtypes))
-        self.tile = min(TILE, 1 << fit.bit_length() - 1, at_least(max(1, most(count))))
+        self.tile = min(TILE, PER_THREAD * target.block_threads, 1 << fit.bit_length() - 1, at_least(max(1, most(count))))
         self.levels = self.tile.bit_length() - 1
         self.elements = Elements(Builder(), group, target)
 
