@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_sizes_models import arrays, check, model, named
+from test_sizes_models import SPECS, arrays, check, model, named
 
 import xlac
 from xlac import compiler, kept
@@ -63,6 +63,18 @@ def test_any_sizes_are_right(name: str) -> None:
         for step in (-1, 0, 1):
             values = {n: min(max(sizes.get(n, 3) + step, s.min), s.max) for n, s in opened.dims.items()}
             check(program, opened, values)
+
+
+def test_threads_divide_the_work_of_a_variant() -> None:
+    params = {"hidden": 256, "heads": 4, "ffn": 512}
+    opened = load(SPECS / "bert_layer.yaml", params=params)
+    sizes = {"batch": 2, "sequence": 64}
+    program = compiler.compile(opened, "cpu", sizes="symbolic", variants=[sizes], threads=2)
+    right = compiler.compile(compiler.specialized(opened, sizes), "cpu")
+    inputs = arrays(compiler.specialized(opened, sizes))
+    for _ in range(20):
+        for label, got in named(program(**inputs), program.outputs).items():
+            np.testing.assert_allclose(got, named(right(**inputs), right.outputs)[label], rtol=1e-5, atol=1e-5)
 
 
 SCALED = """\
