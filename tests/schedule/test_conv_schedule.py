@@ -12,6 +12,7 @@ from xlac.ops.contraction import Conv
 from xlac.schedule import schedule as table
 from xlac.schedule.group import Kind
 from xlac_sdk.dtypes import DType
+from xlac_sdk.text import show as text_of
 
 F32 = DType.F32
 FEW = [TARGETS[name] for name in ("avx512", "sse")]
@@ -124,10 +125,22 @@ def test_an_input_computed_by_the_group():
         agree(group(Kind.CONV, hero), target)
 
 
-def test_results_in_another_layout():
-    hero = CASES["same"]
-    for target in FEW:
+@pytest.mark.parametrize("name", ["same", "strided", "stem", "pointwise", "grouped", "half", "transposed"])
+def test_results_in_another_layout(name):
+    hero = CASES[name]
+    channels = hero.shape[-1]
+    biased = build.add(hero, param("bias", Type(hero.type.dtype, (channels,)), "weight"))
+    for target in TARGETS.values() if name in ("same", "stem") else FEW:
         agree(group(Kind.CONV, hero, build.transpose(hero, (0, 3, 1, 2))), target)
+        agree(group(Kind.CONV, hero, build.transpose(build.maximum(biased, 0.0), (0, 3, 1, 2)), biased), target)
+
+
+def test_results_along_rows_are_turned_around_in_registers():
+    """No vector is scattered where rows are neighbours in memory."""
+    hero = conv((1, 20, 20, 8), (3, 3, 8, 32))
+    made = table.schedule(group(Kind.CONV, hero, build.transpose(hero, (0, 3, 1, 2))), TARGETS["avx512"], "kernel")
+    text = text_of(made.launches[-1].kernel)
+    assert "] = " in text and "[ramp(" not in text
 
 
 def test_only_windows_that_leave_the_input_copy_it():

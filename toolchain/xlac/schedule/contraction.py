@@ -150,6 +150,15 @@ def offset(axes: Sequence[Axis], counters: Sequence[Expr], side: str, start: Dim
     return where
 
 
+def overlap(axis: Axis, rows: Sequence[Dim]) -> bool:
+    """Whether steps of the sum read of the left operand what neighbouring rows read at others.
+
+    Written out together they would be loaded once, and wait in registers that the sums need.
+    """
+    places = set(rows)
+    return any(row + axis.left in places for row in rows)
+
+
 def unravel(builder: Builder, counter: Expr, extents: Sequence[Dim]) -> list[Expr]:
     """The counters of nested loops that were fused into one."""
     found: list[Expr] = []

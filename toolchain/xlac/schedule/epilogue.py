@@ -37,14 +37,17 @@ class Epilogue:
 
     def store(self, elements: Elements, at: Index, value: Expr) -> None:
         """Stores the outputs for one element (or vector) of the contraction, given in the accumulator's type."""
+        for node, place, computed in self.results(elements, at, value):
+            elements.store(node, place, computed)
+
+    def results(self, elements: Elements, at: Index, value: Expr) -> list[tuple[Node, Index, Expr]]:
+        """The outputs for one element (or vector) of the contraction, each with its index."""
         dtype = self.hero.type.dtype
         result = build.cast(build.cast(value, dtype), dtype.compute)
         result = elements.builder.let("r", result)
         elements.bind_value(self.hero, lambda _: result)
         places = [(node, self.forward(node, at)) for node in self.group.outputs]
-        values = [elements.at(node, place) for node, place in places]
-        for (node, place), computed in zip(places, values, strict=True):
-            elements.store(node, place, computed)
+        return [(node, place, elements.at(node, place)) for node, place in places]
 
     def forward(self, node: Node, at: Index) -> Index:
         """The index of a node for an index of the contraction."""

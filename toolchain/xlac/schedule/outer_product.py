@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xlac.ir.dims import Dim, Shape, at_opt, ceil_div, volume
-from xlac.schedule import tiles
-from xlac.schedule.contraction import Axis, Contraction, multiply_add, offset, read, unravel, zero
+from xlac.schedule import tiles, turned
+from xlac.schedule.ahead import Ahead, ahead, pays
+from xlac.schedule.contraction import Axis, Contraction, multiply_add, offset, overlap, read, unravel, zero
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.nest import CHUNKS, bounded
@@ -84,7 +85,9 @@ class OuterProduct:
         self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
         self.c, self.tile, self.right, self.target = c, tile, right, target
         self.cut = cut(c, tile, target)
+        self.fetches = pays(c, right, target)
         self.mask: Expr | None = None
+        self.turned = isinstance(c.columns.extent, int) and turned.pays(epilogue, c, tile, target)
 
     def write(self) -> None:
         """The loops over outer axes, blocks of rows and panels, fused into one that may run in parallel."""
@@ -171,8 +174,18 @@ class OuterProduct:
         rows = [(i, j) for i in range(size[0]) for j in range(size[1])]
         steps = [c.rows[0].left * i + c.rows[1].left * j for i, j in rows]
         sums = [[builder.variable("c", zero(c.accumulate, lanes)) for _ in range(vectors)] for _ in rows]
-        self._sum(sums, c.inner, base, steps, right, self.right.strides(vectors * lanes), partial)
+        first, second = (build.div(at, split.step) for at, split in zip(start, self.cut.rows, strict=True))
+        number = build.add(build.mul(first, self.cut.rows[1].count), second)
+        tiles_here = self.cut.block * self.cut.rows[1 - self.cut.axis].count
+        after = self._ahead(right, c.depth, vectors * lanes, number, tiles_here)
+        self._sum(sums, c.inner, base, steps, right, self.right.strides(vectors * lanes), partial, after)
         self._finish(sums, rows, outer, start, size, column, partial)
+
+    def _ahead(self, right: Expr, depth: Dim, width: int, tile: Expr, tiles: Dim) -> Ahead | None:
+        """What a tile fetches of what follows `depth` steps of a panel from `right`."""
+        if not self.fetches or not isinstance(depth, int):
+            return None
+        return ahead(self.elements, self.right, right, depth * width, tile, tiles)
 
     def _chunked(
         self, outer: list[Expr], block: Expr, column: Expr, vectors: int, partial: build.Number, left: Expr, right: Expr
@@ -195,7 +208,8 @@ class OuterProduct:
                 at = [[build.ramp(build.add(place, i * width + v * lanes), 1, lanes) for v in range(vectors)] for i in range(size)]
                 sums = [[builder.variable("c", build.load(kept, where)) for where in row] for row in at]
                 steps = [c.rows[1].left * i for i in range(size)]
-                self._sum(sums, (Axis(depth, c.inner[0].left),), base, steps, b_chunk, (stride,), partial)
+                after = self._ahead(b_chunk, depth, width, build.div(start, split.step), self.cut.block)
+                self._sum(sums, (Axis(depth, c.inner[0].left),), base, steps, b_chunk, (stride,), partial, after)
                 for places, totals in zip(at, sums, strict=True):
                     for where, total in zip(places, totals, strict=True):
                         builder.store(kept, where, total)
@@ -210,9 +224,12 @@ class OuterProduct:
 
     def _sum(
         self, sums: list[list[Var]], inner: tuple[Axis, ...], left: Expr, rows: list[Dim], right: Expr,
-        strides: Shape, partial: build.Number,
+        strides: Shape, partial: build.Number, after: Ahead | None,
     ) -> None:  # fmt: skip
-        """Adds every product of the tile to its accumulators: loops over the summed axes, the innermost unrolled."""
+        """Adds every product of the tile to its accumulators: loops over the summed axes, the innermost unrolled.
+
+        What comes `after` is fetched meanwhile.
+        """
         builder = self.builder
 
         def level(depth: int, a: Expr, b: Expr) -> None:
@@ -221,13 +238,15 @@ class OuterProduct:
                 return
             axis, stride = inner[depth], strides[depth]
             last = depth == len(inner) - 1
-            copies = tiles.unroll(axis.usual, len(rows) * len(sums[0])) if last and not self.target.size else 1
+            copies = 1 if not last or self.target.size or overlap(axis, rows) else tiles.unroll(axis.usual, len(rows) * len(sums[0]))
             main = axis.extent // copies * copies
             with builder.loop("k", 0, main, copies) as k:
                 a_here = build.add(a, build.mul(k, axis.left))
                 b_here = build.add(b, build.mul(k, stride))
                 if not last:
                     a_here, b_here = builder.let("a", a_here), builder.let("b", b_here)
+                elif after is not None:
+                    after.fetch(b_here, copies * at_opt(stride))
                 for u in range(copies):
                     level(depth + 1, build.add(a_here, axis.left * u), build.add(b_here, stride * u))
             if isinstance(axis.extent, int):
@@ -265,6 +284,9 @@ class OuterProduct:
         vectors, lanes = len(sums[0]), self.tile.lanes
         scalars = partial if partial != 0 and self.mask is None else 0
         long = self.epilogue.weight > LONG_EPILOGUE and len(rows) * vectors > 2
+        if not long and scalars == 0 and self.turned and size[1] > 1:
+            turned.store(self.elements, self.epilogue, self.c, outer, start, size, column, sums, partial, self.mask)
+            return
         if not long and scalars == 0:
             for (i, j), totals in zip(rows, sums, strict=True):
                 at_rows = (build.add(start[0], i), build.add(start[1], j))
