@@ -94,7 +94,7 @@ class Bits:
                 if lanes == 1:
                     scalars(builder, self.out, parts, base, place, count)
                     return
-                value = builder.let("bits", interleaved(parts))
+                value = builder.let("bits", _interleaved(parts))
                 at = build.ramp(build.add(base, place), 1, wide)
                 if full == vectors:
                     builder.store(self.out, at, value)
@@ -149,7 +149,7 @@ def _joined(low: Expr, high: Expr) -> Expr:
     return build.apply(P.OR, build.cast(low, DType.U64), upper)
 
 
-def interleaved(parts: Sequence[Expr]) -> Expr:
+def _interleaved(parts: Sequence[Expr]) -> Expr:
     """The first elements of all parts, the second ones, and so on: two by two, as registers do it."""
     while len(parts) > 1:
         half, lanes = len(parts) // 2, parts[0].lanes

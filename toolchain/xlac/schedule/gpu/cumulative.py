@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac.ir.dims import Dim, at_opt, ceil_div, most, volume
+from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, most, volume
 from xlac.ir.op import Index
 from xlac.ops import numeric
 from xlac.ops.dynamic import Compact
@@ -20,11 +20,11 @@ from xlac.schedule.access import Run
 from xlac.schedule.accumulate import fixed
 from xlac.schedule.cumulative import line
 from xlac.schedule.elements import Elements
-from xlac.schedule.gpu.grid import RESIDENT, THREADS, WARP, Grid, every, grid
+from xlac.schedule.gpu.grid import RESIDENT, THREADS, WARP, Grid, beside, every, grid
 from xlac.schedule.group import Group, Launching, Scheduled, Scratch
 from xlac_sdk import build
 from xlac_sdk.build import Builder
-from xlac_sdk.kernel import Access, Const, Exchange, Expr
+from xlac_sdk.kernel import Access, Const, Exchange, Expr, Shuffle
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -118,6 +118,8 @@ class _Lines:
         self.pieces = ceil_div(self.count, self.stretch)
         self.primitive = numeric.COMBINE[op.combine]
         self.identity = Const(numeric.identity(op.combine, self.dtype), self.dtype.compute)
+        last = op.axis == len(self.shape) - 1
+        self.at_once = last and not op.reverse and divisor(self.count) % EACH == 0  # a thread's elements are a vector
         self.sums = Scratch(self.dtype.compute, self.lines * self.pieces, "sums")
 
     def launches(self, name: str) -> list[Launching]:
@@ -138,20 +140,26 @@ class _Lines:
             line = builder.let("line", build.div(here.block, self.pieces))
             work(elements, here, line, builder.let("piece", build.mod(here.block, self.pieces)))
 
-    def _elements(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> list[tuple[Expr, Index, Expr]]:
-        """A thread's elements, with their indices and whether they are there; those that are not are the identity."""
+    def _elements(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> list[tuple[Expr, Expr, Expr]]:
+        """A thread's elements, with their places along the line and whether they are there; the identity where not."""
         (x,) = self.group.hero.inputs
         builder = elements.builder
+        first = build.add(build.mul(piece, self.stretch), build.mul(here.thread, EACH))
+        first = builder.let("first", first)
+        if self.at_once:
+            there = builder.let("there", build.apply(P.LT, first, build.lift(self.count)))
+            with elements.guarded(there):
+                vector = build.splat(elements.at(x, self._index(line, build.ramp(first, 1, EACH))), EACH)
+            lanes = [builder.let("x", build.select(there, Shuffle((vector,), (k,)), self.identity)) for k in range(EACH)]
+            return [(value, build.add(first, k), there) for k, value in enumerate(lanes)]
         found = []
         for number in range(EACH):
-            along = build.add(build.add(build.mul(piece, self.stretch), build.mul(here.thread, EACH)), number)
-            along = builder.let("along", along)
+            along = build.add(first, number)
             there = builder.let("there", build.apply(P.LT, along, build.lift(self.count)))
-            place = build.sub(build.lift(self.count - 1), along) if self.op.reverse else along
-            index = self._index(line, place)
+            place = builder.let("place", build.sub(build.lift(self.count - 1), along) if self.op.reverse else along)
             with elements.guarded(there):
-                value = builder.let("x", build.select(there, elements.at(x, index), self.identity))
-            found.append((value, index, there))
+                value = builder.let("x", build.select(there, elements.at(x, self._index(line, place)), self.identity))
+            found.append((value, place, there))
         return found
 
     def _index(self, line: Expr, place: Expr) -> Index:
@@ -180,13 +188,21 @@ class _Lines:
         running, _ = Scan(here, self.primitive, self.identity).exclusive(own)
         if carry is not None:
             running = build.apply(self.primitive, carry, running)
-        for value, index, there in values:
+        results: list[Expr] = []
+        for value, _, _ in values:
             before = builder.let("before", running)
             running = builder.let("running", build.apply(self.primitive, before, value))
             result = before if self.op.exclusive else running
+            results.append(builder.let("result", convert_element(result, self.dtype) if self.dtype.is_half else result))
+        hero = self.group.hero
+        if self.at_once:
+            _, first, there = values[0]
             with builder.when(there):
-                rounded = convert_element(result, self.dtype) if self.dtype.is_half else result
-                elements.store(self.group.hero, index, rounded)
+                elements.store(hero, self._index(line, build.ramp(first, 1, EACH)), beside(results))
+            return
+        for result, (_, place, there) in zip(results, values, strict=True):
+            with builder.when(there):
+                elements.store(hero, self._index(line, place), result)
 
     def _carry(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> Expr:
         """What the stretches before one combine to: the threads of its block share them."""

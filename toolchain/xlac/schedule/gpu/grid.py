@@ -12,7 +12,7 @@ from xlac.schedule.nest import bounded
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Allocate, Buffer, Exchange, Expr, LoopKind, Space, Stmt
+from xlac_sdk.kernel import Allocate, Buffer, Exchange, Expr, LoopKind, Shuffle, Space, Stmt
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -101,6 +101,14 @@ def unravelled(builder: Builder, number: Expr, loops: Sequence[Run]) -> dict[Run
         counters[run] = builder.let("o", build.mod(number, run.extent))
         number = builder.let("o", build.div(number, run.extent))
     return counters | ({loops[0]: number} if loops else {})
+
+
+def beside(values: Sequence[Expr]) -> Expr:
+    """A vector of scalars, a power of two of them."""
+    while len(values) > 1:
+        lanes = 2 * values[0].lanes
+        values = [Shuffle((a, b), tuple(range(lanes))) for a, b in zip(values[::2], values[1::2], strict=True)]
+    return values[0]
 
 
 def threads_for(target: Target, work: int) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xlac.schedule import random
 from xlac.schedule.access import Run
-from xlac.schedule.gpu.grid import every
+from xlac.schedule.gpu.grid import beside, every
 from xlac.schedule.group import Group, Scheduled
-from xlac.schedule.random import Bits, interleaved, scalars
+from xlac.schedule.random import Bits, scalars
 from xlac_sdk import build
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
@@ -33,7 +33,7 @@ class _Threads(Bits):
                 return
             where = build.ramp(build.add(base, place), 1, len(parts))
             align = min(len(parts) * self.out.dtype.nbytes, self.out.align)
-            builder.store(self.out, where, interleaved(parts), align=align)
+            builder.store(self.out, where, beside(parts), align=align)
 
     def planes(self) -> None:
         """Neighbours are `inner` elements apart: a thread writes an element of each plane."""
