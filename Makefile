@@ -80,6 +80,7 @@ bench-setup: $(VENV)/.installed ## the peers' environments, the workloads' array
 	$(SUITE) prepare_cold.py --models $(WORK)/models --out $(WORK)/cold.json --logs $(WORK)/logs --workloads $(MODELS)
 
 bench: $(VENV)/.installed ## xlac beside its peers on the whole suite, 1 and 2 threads, recorded in bench/results; after bench-setup, 25 minutes
+	$(BIN)/python -m compileall -q toolchain/xlac backend_sdk/xlac_sdk backends/cpu/xlac_cpu # as installing does for the peers
 	rm -f $(WORK)/peers.json
 	$(PEER_VENVS)/suite/bin/python bench/peers/machine/measure_ceilings.py $(WORK)/ceilings.json 1
 	$(BIN)/python bench/own.py $(WORK)/models $(WORK)/own.json
