@@ -98,3 +98,32 @@ def test_a_cache_is_read_where_it_lies() -> None:
 @pytest.mark.parametrize("dtype", [D.BF16, D.F16])
 def test_halves(dtype: DType) -> None:
     agree(attention((1, 4, 1, 64), (1, 2, 130, 64), dtype=dtype, causal=True), WIDE, kernels=2, tolerance=2e-2 if dtype is D.BF16 else 2e-3)
+
+
+# ---- many queries, on tensor cores ---------------------------------------------------------------
+
+
+def test_many_queries() -> None:
+    for q, k, given in (
+        ((1, 1, 20, 16), (1, 1, 70, 16), {}), ((1, 1, 70, 16), (1, 1, 70, 16), {"causal": True}),
+        ((1, 4, 24, 8), (1, 2, 40, 8), {"causal": True, "scale": 0.5}), ((1, 1, 17, 20), (1, 1, 33, 20), {}),
+        ((1, 1, 40, 16), (1, 1, 24, 16), {"causal": True}),
+    ):  # fmt: skip
+        agree(attention(q, k, dtype=D.BF16, **given), CORES, kernels=1, tolerance=2e-2)
+
+
+def test_masks_of_many_queries() -> None:
+    agree(attention((2, 2, 18, 16), (2, 2, 24, 16), (2, 1, 1, 24), dtype=D.F16), CORES, kernels=1, tolerance=3e-3)
+    agree(attention((1, 2, 18, 16), (1, 2, 70, 16), (18, 70), D.F16, D.F16), CORES, kernels=1, tolerance=3e-3)
+
+
+def test_heads_side_by_side_and_what_follows() -> None:
+    q, k, v = (param(n, (1, 20, 48), D.BF16) for n in "qkv")
+    y = build.apply1("attention", q, k, v, heads=3, causal=True)
+    agree(build.add(y, param("skip", (1, 20, 48), D.BF16)), CORES, kernels=1, tolerance=2e-2)
+
+
+def test_f32_of_many_queries_is_expanded() -> None:
+    y = attention((1, 1, 20, 16), (1, 1, 20, 16))
+    lowered = lower(Model(Graph("a", tuple(n for n in Graph("a", (), {"y": y}).nodes() if isinstance(n.op, Param)), {"y": y}), {}), CORES)
+    assert not any(g.kind is Kind.ATTENTION for g in lowered.partition.groups)

@@ -15,6 +15,7 @@ INSTRUCTIONS = {
     "cuda.copy_async.16": "copy_async(&{0}[{1}], &{2}[{3}], {4})",
     "cuda.copy_async.commit": "copy_commit()",
     "cuda.copy_async.wait": "copy_wait<{0}>()",
+    "cuda.warp_barrier": "warp_barrier()",
     "cuda.mma.m16n8k16.bf16": MULTIPLY.format(kind="Bf16Product"),
     "cuda.mma.m16n8k16.f16": MULTIPLY.format(kind="F16Product"),
     "cuda.mma.m16n8k32.i8": MULTIPLY.format(kind="I8Product"),

@@ -6,7 +6,7 @@ from xlac.ir.dims import at_opt, bounds
 from xlac.ir.graph import Node
 from xlac.ops.attention import Attention
 from xlac.schedule import epilogue, operands
-from xlac.schedule.gpu import decode
+from xlac.schedule.gpu import decode, prefill
 from xlac.schedule.gpu.heads import heads
 from xlac.schedule.group import Group, Launching, Scheduled
 from xlac_sdk.target import Target
@@ -21,7 +21,8 @@ def takes(node: Node, target: Target) -> bool:
     if not isinstance(wide, int) or not isinstance(many, int) or not isinstance(few, int) or few == 0 or bounds(length)[0] < 1:
         return False
     rows = at_opt(time) * (many // few)
-    return decode.takes(rows, (width, wide), node.type.dtype, target)
+    dtype = node.type.dtype
+    return decode.takes(rows, (width, wide), dtype, target) or prefill.takes((width, wide), dtype, target)
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
@@ -38,6 +39,8 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
             found, made = operands.materialize(node, group, target, f"{name}_{side}")
             launches += made
         views.append(found)
-    launches += decode.launches(group, target, name, heads(hero, (views[0], views[1], views[2])), after)
+    h = heads(hero, (views[0], views[1], views[2]))
+    few = decode.takes(at_opt(h.rows), h.widths, h.dtype, target)
+    launches += (decode if few else prefill).launches(group, target, name, h, after)
     used = {v.value for v in views if isinstance(v.value, Node)}
     return Scheduled(tuple(launches), epilogue.in_place(after, used))

@@ -20,6 +20,7 @@ from xlac.schedule.gpu.heads import LOWEST, Heads, exponential
 from xlac.schedule.gpu.product import Counters, Side, apart, offset
 from xlac.schedule.gpu.staging import all_of
 from xlac.schedule.group import Group, Launching, Scratch
+from xlac.schedule.nest import bounded
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
@@ -129,7 +130,7 @@ class Decode:
             begin = builder.let("begin", build.mul(split, keys))
             end = build.lift(h.length)
             if how.splits > 1:
-                end = builder.let("end", build.apply(P.MIN, build.add(begin, keys), end))
+                end = bounded(builder, build.apply(P.MIN, build.add(begin, keys), end), h.length)
             lane = builder.let("lane", build.mod(g.thread, self.target.warp))
             states = self._look(g, batch, first, begin, end, lane)
             distance = self.target.warp // 2
@@ -180,7 +181,7 @@ class Decode:
 
     def _query(self, batch: Counters, row: Expr, element: Expr, held: list[Expr]) -> list[Expr]:
         side = self.h.queries
-        base = side.moved(side.start(batch), apart(self.builder, row, side.extents) if self.h.shared > 1 else [build.index(0), row])
+        base = side.moved(side.start(batch), apart(self.builder, row, side.extents))
         return self._read(side, self.builder.let("base", base), [element], held)
 
     def _read(self, side: Side, base: Expr, counters: Counters, there: list[Expr]) -> list[Expr]:

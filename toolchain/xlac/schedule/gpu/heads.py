@@ -41,6 +41,7 @@ class Heads:
     batch: Shape
     time: Dim
     length: Dim  # keys
+    shared: int  # query heads of each key head
     widths: tuple[int, int]  # of queries and keys, and of values
 
     @property
@@ -55,11 +56,6 @@ class Heads:
     @property
     def rows(self) -> Dim:
         return self.queries.size
-
-    @property
-    def shared(self) -> int:
-        """Query heads of each key head."""
-        return at_opt(self.queries.extents[0])
 
     @property
     def scale(self) -> float:
@@ -127,15 +123,16 @@ def heads(node: Node, views: tuple[View, View, View]) -> Heads:
     assert isinstance(width, int) and isinstance(wide, int)
     shared = at_opt(many) // max(1, at_opt(few))
     found = []
-    for view, (_, _, _, size), own in zip(views, shapes, node.inputs, strict=False):
-        steps = view.strides if own.type.rank == 4 else _split(view.strides, size)
-        found.append((Source(view.value, own.type.dtype, view.offset), steps))
+    for view, (_, _, _, size), given in zip(views, shapes, node.inputs, strict=False):
+        steps = view.strides if given.type.rank == 4 else _split(view.strides, size)
+        found.append((Source(view.value, given.type.dtype, view.offset), steps))
     (source, (b, h, t, w)), *others = found
-    queries = Side(source, (shared, time), (h, t), (b, h * shared), (w,))
+    own, steps = ((shared, time), (h, t)) if shared > 1 else ((time,), (t,))
+    queries = Side(source, own, steps, (b, h * shared), (w,))
     keys, values = (
         Side(where, (size,), (s[3],), (s[0], s[1]), (s[2],)) for (where, s), size in zip(others, (width, wide), strict=True)
     )
-    return Heads(node, queries, keys, values, (batch, few), time, length, (width, wide))
+    return Heads(node, queries, keys, values, (batch, few), time, length, shared, (width, wide))
 
 
 def _split(strides: Shape, width: Dim) -> Shape:

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Buffer, Const, Expr, Instruction, Store
+from xlac_sdk.kernel import Barrier, Buffer, Const, Expr, Instruction, Store
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
 CHUNK = 16  # bytes that are copied, and read for the tensor cores, at once
+ROWS, COLUMNS, BYTES = 16, 8, 32  # what one product of a warp covers: of rows, of columns, and of each row's sum
+WARP_BARRIER = "cuda.warp_barrier"
 COPY, COMMIT, WAIT = "cuda.copy_async.16", "cuda.copy_async.commit", "cuda.copy_async.wait"
 MMA = {
     DType.F16: "cuda.mma.m16n8k16.f16", DType.BF16: "cuda.mma.m16n8k16.bf16", DType.F32: "cuda.mma.m16n8k8.tf32",
@@ -47,6 +49,11 @@ def commit() -> Instruction:
 def wait(left: int) -> Instruction:
     """Goes on when all but the last `left` commits have come."""
     return Instruction(WAIT, (Const(left, DType.I32),), ())
+
+
+def warp_barrier() -> Instruction:
+    """Every thread of a warp arrives before any goes on; where there is none for warps, every thread of the block."""
+    return Instruction(WARP_BARRIER, (), (Barrier(),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class Matmul:
             lanes.append(Lane(staging, memory[number], tile.step * self.pitches[number]))
         sums = self._sums()
 
-        def multiply(starts: list[Expr]) -> None:
+        def multiply(_: Expr, starts: list[Expr]) -> None:
             with builder.loop("s", 0, tile.step, kind=LoopKind.UNROLLED) as s:
                 at = [build.add(start, build.mul(s, pitch)) for start, pitch in zip(starts, self.pitches, strict=True)]
                 self._step(sums, memory, (build.add(at[0], row), build.add(at[1], column)))

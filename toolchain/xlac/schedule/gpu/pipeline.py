@@ -33,11 +33,11 @@ class Lane:
 
 def run(
     builder: Builder, target: Target, lanes: Sequence[Lane], first: Expr, end: build.Number, step: int, stages: int,
-    multiply: Callable[[list[Expr]], None], depth: Dim,
+    multiply: Callable[[Expr, list[Expr]], None], depth: Dim,
 ) -> None:  # fmt: skip
-    """`multiply(starts)` for every tile of the sum from `first` to `end`, which are multiples of `step`.
+    """`multiply(k, starts)` for every tile of the sum from `first` to `end`, which are multiples of `step`.
 
-    `starts` says where the tile begins in each operand's memory. Tiles past the sum's `depth` are zeros.
+    `k` is the tile's first step; `starts` says where it begins in each operand's memory. Tiles past the sum's `depth` are zeros.
     """
     sent = [lane for lane in lanes if lane.side.sends(target)]
     held = [lane for lane in lanes if lane not in sent]
@@ -63,6 +63,6 @@ def run(
         if sent:
             builder.emit(instructions.commit())
         values = [lane.side.fetch(ahead_by, beyond=True) for lane in held]
-        multiply([builder.let("tile", lane.at(turn)) for lane in lanes])
+        multiply(k, [builder.let("tile", lane.at(turn)) for lane in lanes])
         for lane, value in zip(held, values, strict=True):
             lane.side.put(value, lane.buffer, lane.at(later))

@@ -14,7 +14,7 @@ from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu import blocks, instructions, pipeline
 from xlac.schedule.gpu.grid import grid
-from xlac.schedule.gpu.instructions import CHUNK, MMA, Operand, Swizzled
+from xlac.schedule.gpu.instructions import BYTES, CHUNK, COLUMNS, MMA, ROWS, Operand, Swizzled
 from xlac.schedule.gpu.pipeline import Lane
 from xlac.schedule.gpu.product import Counters, Product, Side
 from xlac.schedule.gpu.results import Results
@@ -24,7 +24,6 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Buffer, Expr, LoopKind
 from xlac_sdk.target import Target
 
-ROWS, COLUMNS, BYTES = 16, 8, 32  # what one product of a warp covers: of rows, of columns, and of each row's sum
 STAGES = 4
 
 
@@ -138,7 +137,7 @@ class TensorCores:
         with builder.loop("z", 0, sums.size, 2, kind=LoopKind.UNROLLED) as z:
             builder.store(sums, z, zero(p.accumulate, 2))
 
-        def multiply(starts: list[Expr]) -> None:
+        def multiply(_: Expr, starts: list[Expr]) -> None:
             left = Operand(memory[0], starts[0], row, self.layouts[0])
             right = Operand(memory[1], starts[1], column, self.layouts[1])
             for step in range(0, tile.step, BYTES // self.dtype.nbytes):
