@@ -55,15 +55,20 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             yield from statements(inner)
 
 
-def elements_read(kernel: Kernel) -> int:
-    """Elements of parameters that all threads of a kernel without open sizes load; loops are counted, not run, over blocks.
+def elements_read(kernel: Kernel) -> dict[str, int]:
+    """Elements that all threads of a kernel without open sizes load, by parameter.
 
     Every block does as much as the first: use shapes that blocks divide.
     """
     found = grid(kernel)
     assert found is not None
-    block = sum(t.lanes for thread in range(found.threads) for t in touches(kernel, 0, thread) if not t.written)
-    return block * found.count({})
+    blocks = found.count({})
+    total: dict[str, int] = {}
+    for thread in range(found.threads):
+        for touch in touches(kernel, 0, thread):
+            if not touch.written:
+                total[touch.buffer.name] = total.get(touch.buffer.name, 0) + touch.lanes * blocks
+    return total
 
 
 def touches(kernel: Kernel, block: int, thread: int, space: Space = Space.GLOBAL) -> list[Touch]:

@@ -136,4 +136,4 @@ def _reads(kernel: Kernel) -> int:
     """Elements of global memory that the kernel's loads reach, counted through its loops."""
     from accesses import elements_read
 
-    return elements_read(kernel)
+    return sum(elements_read(kernel).values())
