@@ -92,7 +92,12 @@ def _runtime(kernel: Kernel) -> dict[str, object]:
         for where, one in zip(at[on], value[on], strict=True):
             buffer[where] = evaluate(primitive, (buffer[where], one), DType.of(dtype))
 
-    return {"outside": outside, "gather": gather, "scatter": scatter}
+    def aligned(name: str, index: int, step: int, mask: Any) -> int:
+        if index % step and np.any(mask):
+            raise KernelFault(f"kernel {kernel.name}: buffer '{name}' is accessed at index {index}, which is no multiple of {step}")
+        return index
+
+    return {"outside": outside, "gather": gather, "scatter": scatter, "aligned": aligned}
 
 
 def _poisoned(dtype: np.dtype[Any], size: int) -> Array:

@@ -143,7 +143,7 @@ class Text:
         buffer, name = stmt.buffer, stmt.buffer.name
         lanes, at = stmt.value.lanes, self.fresh("i")
         value = self.text(stmt.value)
-        yield f"{pad}{at} = {self.text(stmt.index)}"
+        yield f"{pad}{at} = {self.index(stmt)}"
         local = buffer.space is not Space.GLOBAL
         written = f"w_{name}" if local else "None"
         if stmt.atomic is not None or stmt.mask is not None or stmt.index.lanes > 1:
@@ -235,10 +235,10 @@ class Text:
         written = f"w_{name}" if local else "None"
         if expr.mask is not None or expr.index.lanes > 1:
             mask = "None" if expr.mask is None else self.text(expr.mask)
-            text = f"gather({name!r}, b_{name}, {written}, {self.text(expr.index)}, {mask}, {lanes})"
+            text = f"gather({name!r}, b_{name}, {written}, {self.index(expr)}, {mask}, {lanes})"
             return text if lanes > 1 else self.narrow(f"{text}[0]", expr.dtype)
         at = self.fresh("i")
-        index = self.text(expr.index)
+        index = self.index(expr)
         if lanes == 1:
             item = f"b_{name}[{at}]" if expr.dtype.is_float else f"b_{name}.item({at})"
             test = f" and w_{name}[{at}]" if local else ""
@@ -246,6 +246,16 @@ class Text:
         test = f" and w_{name}[{at}:{at} + {lanes}].all()" if local else ""
         part = f"b_{name}[{at}:{at} + {lanes}]"
         return f"({part} if 0 <= ({at} := {index}) <= n_{name} - {lanes}{test} else outside({name!r}, {at}, {lanes}, n_{name}))"
+
+    def index(self, access: Load | Store) -> str:
+        """Where an access begins; of several elements that are said to be aligned, checked."""
+        text, buffer = self.text(access.index), access.buffer
+        lanes = access.lanes if isinstance(access, Load) else access.value.lanes
+        step = access.align // buffer.dtype.nbytes
+        if lanes == 1 or access.index.lanes > 1 or step <= 1:
+            return text
+        mask = "True" if access.mask is None else self.text(access.mask)
+        return f"aligned({buffer.name!r}, {text}, {step}, {mask})"
 
     def shuffle(self, values: tuple[Expr, ...], picks: tuple[int, ...], dtype: DType) -> str:
         parts = [f"full({self.wide(v) if v.lanes == 1 else self.text(v)}, {v.lanes})" for v in values]

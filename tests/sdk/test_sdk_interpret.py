@@ -71,6 +71,20 @@ def test_an_access_out_of_bounds_names_kernel_buffer_and_index() -> None:
         run_kernel(Kernel("shifted", (X, Y), b.body()), {"x": np.ones(8, "f4"), "y": np.empty(8, "f4")})
 
 
+@pytest.mark.parametrize(("at", "mask", "faulty"), [(4, None, False), (6, None, True), (6, False, False), (6, True, True)])
+def test_what_is_said_of_alignment_must_be_so(at: int, mask: bool | None, faulty: bool) -> None:
+    """A GPU faults at an access of 16 bytes whose address is no multiple of 16, unless it is masked away."""
+    b = Builder()
+    on = None if mask is None else build.splat(Const(mask, DType.BOOL), 4)
+    b.store(Y, 0, build.load(X, build.ramp(at, 1, 4), mask=on, align=16), align=16)
+    kernel, arrays = Kernel("wide", (X, Y), b.body()), {"x": np.ones(16, "f4"), "y": np.empty(8, "f4")}
+    if not faulty:
+        run_kernel(kernel, arrays)
+        return
+    with pytest.raises(KernelFault, match="kernel wide: buffer 'x' is accessed at index 6, which is no multiple of 4"):
+        run_kernel(kernel, arrays)
+
+
 def test_negative_indices_do_not_wrap_around() -> None:
     b = Builder()
     b.store(Y, -1, Const(0.0, F32))
