@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import subprocess
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -48,13 +47,29 @@ class Standin:
 
     @cached_property
     def driver(self) -> Path:
-        """The driver. Beside it lies a link of the name that programs load a GPU's driver by."""
+        """The driver."""
         sources = [*map(str, sorted(SOURCES.glob("engine/*.cpp"))), *map(str, sorted(SOURCES.glob("driver/*.cpp")))]
         flags = ("-O1", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{DRIVER}")
-        made = self._made(self._folder("engine/*", "driver/*") / DRIVER, [*COMPILE, *flags, *sources, "-ldl"])
-        with suppress(FileExistsError):
-            (made.parent / "libcuda.so.1").symlink_to(DRIVER)
-        return made
+        return self._made(self._folder("engine/*", "driver/*") / DRIVER, [*COMPILE, *flags, *sources, "-ldl"])
+
+    def linked_to(self, library: Path) -> Path:
+        """A folder with a libcuda.so.1 that has whatever a library wants of it: the stand-in's functions, and for the
+        others ones that say they are not supported."""
+        missing = sorted(_names(library, "--undefined-only") - _names(self.driver, "--defined-only"))
+        text = "".join(f"int {name}(void) {{ return 801; }}\n" for name in missing)
+        folder = self.driver.parent / _hash(text.encode())
+        folder.mkdir(exist_ok=True)
+        source = folder / "rest.c"
+        source.write_text(text, encoding="utf-8")
+        flags = ["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN/.."]
+        return self._made(folder / "libcuda.so.1", ["gcc", *flags, str(source), str(self.driver)]).parent
+
+    @cached_property
+    def cublaslt(self) -> Path:
+        """`libcublasLt.so.13`, which works in the driver's streams."""
+        sources = map(str, sorted(SOURCES.glob("cublaslt/*.cpp")))
+        flags = ("-O2", "-shared", "-fvisibility=hidden", "-Wl,-soname,libcublasLt.so.13")
+        return self._made("libcublasLt.so.13", [*COMPILE, *flags, *sources, str(self.driver)])
 
     def library(self, text: str, *, watched: bool = False) -> Path:
         """Kernels of CUDA C++ as a library for the driver; `watched`, every access is looked at: much slower."""
@@ -86,6 +101,12 @@ class Standin:
                 raise RuntimeError(f"{' '.join(command)}\n{done.stderr[:6000]}")
             temporary.replace(file)
         return file
+
+
+def _names(library: Path, which: str) -> set[str]:
+    """Functions of the driver that a library has, or wants."""
+    told = subprocess.run(["nm", "-D", which, str(library)], capture_output=True, text=True, check=True).stdout
+    return {name for line in told.splitlines() if (name := line.split()[-1]).startswith("cu")}
 
 
 def hosted(text: str) -> str:

@@ -368,6 +368,37 @@ Without --arch the cuda backend compiles for the GPU of this machine. Writing te
 XL5204 An architecture that the installed CUDA compiler does not know
 A newer toolkit, or a newer package nvidia-cuda-nvrtc, has it.
 
+XL5210 No CUDA driver
+Programs for GPUs are written and compiled anywhere, and run where NVIDIA's driver is: libcuda.so.1 was not found. In a
+container the driver comes from the host (`docker run --gpus all`).
+
+XL5211 No GPU that can be used
+The driver is there and finds no GPU, or not the one of the number asked for. nvidia-smi lists them; CUDA_VISIBLE_DEVICES
+may hide some.
+
+XL5212 A driver that is too old
+It does not know functions that xlac asks for (CUDA 12.0), or code as new as this. Install a newer driver, or compile
+with an older toolkit.
+
+XL5213 Code for another GPU
+Machine code runs on the architecture that it was compiled for. --arch names it; without it, this machine's is taken.
+
+XL5214 Not enough memory on the GPU
+What a program needs is known before anything is allocated: weights, temporaries (one arena), state, and room for inputs and
+outputs that are not on the GPU. The message has the sums and the largest tensors. Smaller sizes, or a GPU with more.
+
+XL5215 A kernel that failed
+It accessed memory that is not its own, or did something else that the GPU stops at. With XLAC_CUDA_BLOCKING=1 kernels run one
+by one and the message names the kernel and the line of the spec that it computes. Nothing more runs on the GPU in the process.
+Inputs that break what the spec says of them can be the cause; if they do not, please report it.
+
+XL5216 A GPU that was lost
+It stopped: an uncorrectable memory error, a reset, a cable, a hang. The process cannot use it any more; others may, when
+nvidia-smi shows it again.
+
+XL5217 A call of the CUDA driver that failed
+The message has the call and the driver's own words.
+
 XL6001 The wrong inputs
 An input or output is missing, unknown or given twice. `xlac check` lists them.
 
@@ -382,6 +413,9 @@ It must be a NumPy array of the right type, C-contiguous, aligned, writable, and
 
 XL6005 Text that is not an array
 Inputs on the command line: random, zeros, @file.npy, or 2x64xf32=1,2,…
+
+XL6006 An array on another GPU
+A program runs on one GPU, and its arrays are there, or in the host's memory.
 
 XL7001 A file that is no ONNX model
 It is truncated, or is not a protobuf of the kind.

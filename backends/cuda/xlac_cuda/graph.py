@@ -136,12 +136,15 @@ class Graph:
 
 def captured(driver: Driver, stream: int, work: Callable[[], None]) -> int:
     """What is asked of a stream meanwhile, as a graph; nothing of it runs."""
+    found = ctypes.c_void_p()
     driver("cuStreamBeginCapture_v2", stream, THREAD_LOCAL)
     try:
         work()
     except BaseException:
-        code = driver.raw["cuStreamEndCapture"](stream, ctypes.addressof(found := ctypes.c_void_p()))
-        if not code and found.value:
+        driver.raw["cuStreamEndCapture"](stream, ctypes.addressof(found))
+        if found.value:
             driver("cuGraphDestroy", found.value)
         raise
-    return driver.made("cuStreamEndCapture", stream)
+    driver("cuStreamEndCapture", stream, ctypes.addressof(found))
+    assert found.value is not None
+    return found.value

@@ -40,9 +40,13 @@ class Memory:
         self._own: list[int] | None = None
         weights = Block.of(s for s in program.slots if s.role is Role.CONSTANT)
         self.needs = {"weights": weights.nbytes, "temporaries": program.arena_bytes, "state": program.state_bytes}
-        _check(gpu, program, self.needs)
-        arena, self.state = self._alloc(program.arena_bytes), self._alloc(program.state_bytes)
-        data = self._alloc(weights.nbytes)
+        _check(gpu, self.needs, [s for s in program.slots if s.role not in (Role.INPUT, Role.OUTPUT)])
+        try:
+            sizes = (program.arena_bytes, program.state_bytes, weights.nbytes)
+            arena, self.state, data = (self._alloc(nbytes) for nbytes in sizes)
+        except BaseException:
+            self.free()
+            raise
         self.weights = {slot: data + start for slot, start in weights.starts.items()}
         self.fixed: dict[Slot, int] = dict(self.weights)  # addresses that no call changes
         for slot in program.slots:
@@ -56,7 +60,7 @@ class Memory:
             slots = (*self._program.inputs, *self._program.outputs)
             block = Block.of(dict.fromkeys(slots))
             needs = {"inputs and outputs": block.nbytes}
-            _check(self.gpu, self._program, needs)
+            _check(self.gpu, needs, slots)
             start = self._alloc(block.nbytes)
             self.needs |= needs
             self._own = [start + block.starts[slot] for slot in slots]
@@ -72,7 +76,7 @@ class Memory:
             self.gpu.free(self._blocks.pop())
 
 
-def _check(gpu: Gpu, program: Program, needs: Mapping[str, int]) -> None:
+def _check(gpu: Gpu, needs: Mapping[str, int], slots: Iterable[Slot]) -> None:
     """Raises LimitError, before anything is allocated, when the device has not as much."""
     free, total = gpu.memory
     wanted = sum(needs.values())
@@ -82,9 +86,14 @@ def _check(gpu: Gpu, program: Program, needs: Mapping[str, int]) -> None:
     problem = (
         f"the program needs {text_of(wanted)} of the GPU's memory ({parts}), and {text_of(free)} of {text_of(total)} are free"
     )
-    large = sorted(program.slots, key=lambda slot: -slot.nbytes)[:TOLD]
-    named = ", ".join(f"{slot.name or slot.symbol} {slot.dtype}{_shape(slot)} {text_of(slot.nbytes)}" for slot in large)
+    large = sorted(slots, key=lambda slot: -slot.nbytes)[:TOLD]
+    named = ", ".join(f"{_name(slot)} {slot.dtype}{_shape(slot)} {text_of(slot.nbytes)}" for slot in large)
     raise LimitError(Diagnostic("XL5214", problem, hint=f"largest: {named}"))
+
+
+def _name(slot: Slot) -> str:
+    """What the user calls it, or the part of the model that it is of."""
+    return slot.origin.name if slot.origin and slot.role in (Role.TEMPORARY, Role.CONSTANT) else slot.name or slot.symbol
 
 
 def _shape(slot: Slot) -> str:

@@ -1,0 +1,195 @@
+"""What goes wrong on a GPU is told clearly, names what it can, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cuda_harness import STANDIN, Counts, OnStandin
+
+from xlac.compiled import Compiled
+from xlac.compiler import executable, lower
+from xlac.diagnostics import CATALOGUE
+from xlac.ir.graph import Graph
+from xlac.model import Model
+from xlac.ops import build
+from xlac.sources import load
+from xlac_cuda import driver
+from xlac_cuda.errors import DeviceError
+from xlac_cuda.gpu import gpu as opened
+from xlac_cuda.memory import text_of
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import LimitError, SourceError, UnsupportedError, XlacError
+from xlac_sdk.target import Request
+
+SPEC = """xlac: 1
+model: two_steps
+inputs:
+  x: f32[64]
+graph:
+  doubled: x + x
+  y: sum(exp(doubled))
+outputs: [y]
+"""
+
+
+def loaded(model: Model | None = None) -> Compiled:
+    backend = OnStandin()
+    return executable(lower(model or simple(), backend.target(Request())), backend)
+
+
+def simple() -> Model:
+    x = build.param("x", DType.F32, (64,))
+    return Model(Graph("simple", (x,), {"y": build.exp(x)}), {})
+
+
+def test_there_is_no_driver(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "LIBRARY", "libcuda-that-nobody-has.so.1")
+    with pytest.raises(UnsupportedError, match="XL5210"):
+        loaded()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "code"),
+    [
+        ("STANDIN_DEVICES", "0", "XL5211"),
+        ("STANDIN_FAIL", "cuInit=46", "XL5211"),
+        ("STANDIN_FAIL", "cuInit=34", "XL5211"),
+        ("STANDIN_VERSION", "11080", "XL5212"),
+        ("STANDIN_FAIL", "cuInit=803", "XL5212"),
+        ("STANDIN_FAIL", "cuModuleLoadData=222", "XL5212"),
+        ("STANDIN_FAIL", "cuModuleLoadData=209", "XL5213"),
+        ("STANDIN_FAIL", "cuModuleLoadData=200", "XL5213"),
+        ("STANDIN_FAIL", "cuModuleGetFunction=500", "XL5217"),
+    ],
+)
+def test_a_program_that_cannot_be_loaded(counts: Counts, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, code: str) -> None:
+    monkeypatch.setenv(setting, value)
+    with pytest.raises(XlacError) as raised:
+        loaded()
+    (found,) = raised.value.diagnostics
+    assert found.code == code and code in CATALOGUE
+    assert counts("pushed") == 0
+
+
+def test_a_gpu_that_is_not_there(counts: Counts) -> None:
+    with pytest.raises(SourceError, match="XL5211"):
+        opened(3)
+
+
+@pytest.mark.parametrize("call", ["cuMemAlloc_v2:2", "cuMemHostAlloc", "cuStreamCreate", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize"])
+def test_whatever_fails_while_loading_leaves_nothing(counts: Counts, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    weights = np.arange(64, dtype=np.float32)
+    x = build.param("x", DType.F32, (64,))
+    model = Model(Graph("weighty", (x,), {"y": build.mul(x, build.param("w", DType.F32, (64,), "weight"))}), {"w": weights})
+    loaded(model).executable.close()
+    before = counts.held()
+    counts.reset()
+    monkeypatch.setenv("STANDIN_FAIL", f"{call}=2")
+    with pytest.raises(LimitError, match="XL5214"):
+        loaded(model)
+    assert counts.held() == before
+
+
+def test_memory_is_counted_before_it_is_asked_for(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = build.param("x", DType.F32, (1 << 20,))
+    large = build.param("large", DType.F32, (4, 1 << 20), "weight")
+    graph = Graph("heavy", (x,), {"y": build.mul(build.reshape(x, (1, 1 << 20)), large)})
+    monkeypatch.setenv("STANDIN_MEMORY", str(8 << 20))
+    counts.reset()
+    with pytest.raises(LimitError) as raised:
+        loaded(Model(graph, {"large": np.ones((4, 1 << 20), np.float32)}))
+    (found,) = raised.value.diagnostics
+    assert found.code == "XL5214" and "16.0 MiB" in found.message and "weights" in found.message
+    assert "f32[4, 1048576] 16.0 MiB" in found.hint
+    assert counts.calls("cuMemAlloc_v2") == 0
+
+
+def test_inputs_and_outputs_of_the_host_need_room_too(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = loaded()
+    monkeypatch.setenv("STANDIN_MEMORY", "300")
+    with pytest.raises(LimitError, match="inputs and outputs 512 B"):
+        model(np.zeros(64, np.float32))
+    monkeypatch.delenv("STANDIN_MEMORY")
+    assert (model(np.zeros(64, np.float32)) == 1).all(), "it works again when there is room"
+    model.executable.close()
+
+
+class Planted(OnStandin):
+    """The last kernel writes far outside."""
+
+    def build(self, sources: Mapping[str, str], folder: Path) -> Path:
+        (text,) = sources.values()
+        at = text.index("{", text.rindex("__global__")) + 1
+        return STANDIN.library(f"{text[:at]}\n*(volatile float *)((char *)y + (1 << 30)) = 1.0f;{text[at:]}")
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_kernel_that_reaches_outside(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blocking: bool) -> None:
+    spec = tmp_path / "two_steps.yaml"
+    spec.write_text(SPEC)
+    backend = Planted()
+    model = executable(lower(load(spec), backend.target(Request())), backend)
+    if blocking:
+        monkeypatch.setenv("XLAC_CUDA_BLOCKING", "1")
+    with pytest.raises(DeviceError) as raised:
+        model(np.zeros(64, np.float32))
+    (found,) = raised.value.diagnostics
+    assert found.code == "XL5215" and raised.value.is_fault and counts("pushed") == 0
+    if blocking:
+        assert found.span is not None and found.span.file == spec
+        assert "_kernel" in found.message and "memory that is not its own" in found.message
+    else:
+        assert "XLAC_CUDA_BLOCKING=1" in found.hint
+    with pytest.raises(DeviceError, match="XL5215"):
+        model(np.zeros(64, np.float32))
+    counts.revive()
+    model.executable.close()
+
+
+@pytest.mark.parametrize("call", ["cuGraphLaunch", "cuStreamSynchronize", "cuMemcpyHtoDAsync_v2"])
+@pytest.mark.parametrize("code", [214, 999, 46])
+def test_a_gpu_that_is_lost(counts: Counts, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
+    model = loaded()
+    model(np.zeros(64, np.float32))
+    monkeypatch.setenv("STANDIN_FAIL", f"{call}={code}")
+    with pytest.raises(DeviceError) as raised:
+        model(np.zeros(64, np.float32))
+    assert raised.value.diagnostics[0].code == "XL5216" and counts("pushed") == 0
+    monkeypatch.delenv("STANDIN_FAIL")
+    with pytest.raises(DeviceError, match="XL5216"):
+        model(np.zeros(64, np.float32))
+    model.executable.close()
+
+
+@pytest.mark.parametrize("call", ["cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphInstantiateWithFlags"])
+def test_a_graph_that_cannot_be_made(counts: Counts, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    model = loaded()
+    monkeypatch.setenv("STANDIN_FAIL", f"{call}=2")
+    with pytest.raises(LimitError, match="XL5214"):
+        model(np.zeros(64, np.float32))
+    monkeypatch.delenv("STANDIN_FAIL")
+    assert (model(np.zeros(64, np.float32)) == 1).all()
+    model.executable.close()
+
+
+def test_code_for_a_real_gpu_is_told_apart(counts: Counts) -> None:
+    elf = bytearray(64)
+    elf[:4], elf[18] = b"\x7fELF", 190  # EM_CUDA
+    device = opened()
+    with device.current(), pytest.raises(UnsupportedError, match="XL5213"):
+        device.load(bytes(elf))
+
+
+def test_importing_the_backend_looks_for_no_driver() -> None:
+    text = "import sys, xlac_cuda; assert not {'pycuda', 'xlac_cuda.driver', 'xlac_cuda.gpu'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def test_sizes_as_people_say_them() -> None:
+    assert [text_of(n) for n in (0, 1023, 1536, 3 << 30)] == ["0 B", "1023 B", "1.5 KiB", "3.0 GiB"]
+
