@@ -129,7 +129,7 @@ class Function(Expressions):
                     f"getelementptr {memory(buffer.dtype)}, ptr {self.buffers[buffer][0]}, i64 {self.value(index)}"
                 )
                 name = w.declare("void", "llvm.prefetch.p0", "ptr", "i32", "i32", "i32")
-                w.do(f"call void @{name}(ptr {pointer}, i32 {int(write)}, i32 3, i32 1)")
+                w.do(f"call void @{name}(ptr {pointer}, i32 {int(write)}, i32 2, i32 1)")
             case Instruction(meaning=meaning):
                 self.statements(meaning)
             case Barrier():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac.ir.dims import at_opt, divisor
-from xlac.schedule import cost, inner_product, lane_loops, packing, tiles
+from xlac.schedule import cost, inner_product, lane_loops, packing, tiles, turned
 from xlac.schedule.contraction import Contraction
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
@@ -39,7 +39,9 @@ def launches(
         lane_loops.LaneLoops(elements, after, c, panels, target).write()
         return [elements.launch(name, cost.work(group))]
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
-    tile = tiles.choose(target, c.accumulate, rows, max(1, c.columns.usual))
+    tile = tiles.choose(target, c.accumulate, rows, max(1, c.columns.usual), max(1, at_opt(c.depth)))
+    if turned.pays(after, c, tile, target):  # squares of vectors are turned around: tall tiles fill them
+        tile = tiles.choose(target, c.accumulate, rows, min(max(1, c.columns.usual), turned.WIDE * tile.lanes), max(1, at_opt(c.depth)))
     panels, before = _right(group, target, name, c, tile, right)
     if panels.packed:
         c, panels = panels.merged(c)

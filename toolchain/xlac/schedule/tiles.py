@@ -1,8 +1,9 @@
 """Chooses the block of results that the micro-kernel keeps in registers, from what the target says of itself.
 
 A tile of R rows by V vectors holds R*V accumulators, V vectors of the right operand and one broadcast element of
-the left. One step of the sum costs as much as its busiest unit: two multiply-adds or two loads a cycle, and never
-less than the latency of a multiply-add. The tile that covers the result in the fewest cycles wins.
+the left. One step of the sum costs as much as its busiest unit: two multiply-adds or two loads a cycle, what the
+second cache gives where a panel comes from it for every row tile again, and never less than the latency of a
+multiply-add. The tile that covers the result in the fewest cycles wins.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
 LATENCY = 4  # cycles until a multiply-add's result can be added to
+NEAR = 32  # bytes a cycle that the second cache gives
 WIDEST = 8  # vectors a tile is wide at most
 
 
@@ -101,8 +103,8 @@ def cycles(rows: int, vectors: int) -> float:
 
 
 @cache
-def choose(target: Target, dtype: DType, rows: tuple[int, int], columns: int) -> Tile:
-    """The tile for a result of `rows` (two axes) by `columns`."""
+def choose(target: Target, dtype: DType, rows: tuple[int, int], columns: int, depth: int = 1) -> Tile:
+    """The tile for a result of `rows` (two axes) by `columns`, each a sum of `depth` products."""
     lanes = lanes_for(target, dtype, columns)
     if target.size:
         return Tile((1, 1), 1, lanes)
@@ -115,11 +117,14 @@ def choose(target: Target, dtype: DType, rows: tuple[int, int], columns: int) ->
             inner = even(rows[1], tall)
             outer = even(rows[0], max(1, tall // inner.step))
             across = even(vectors, wide)
+            passes = inner.count * outer.count
+            far = passes > 1 and depth * across.step * lanes * dtype.nbytes > target.l1_bytes // 2
             total = 0.0
             for height, many in _parts(outer):
                 for length, times in _parts(inner):
                     for breadth, panels in _parts(across):
-                        total += many * times * panels * cycles(height * length, breadth)
+                        moved = (breadth * lanes + height * length) * dtype.nbytes if far else 0
+                        total += many * times * panels * max(cycles(height * length, breadth), moved / NEAR)
             if best is None or total < best[0] * 0.995:
                 best = total, Tile((outer.step, inner.step), across.step, lanes)
     assert best is not None
