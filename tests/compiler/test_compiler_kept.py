@@ -14,6 +14,7 @@ import pytest
 
 import xlac
 from xlac import compiler, kept
+from xlac.cli import status
 from xlac.compiled import Compiled
 from xlac_cpu import shared
 
@@ -115,6 +116,20 @@ def test_another_question_is_another_entry(spec: Path, compiled: list[object], o
     xlac.compile(spec, dims={"n": 2})
     xlac.compile(spec, **{"dims": {"n": 2}, **other})
     assert len(compiled) == 2
+
+
+def test_xlac_run_takes_what_was_kept_and_keeps(spec: Path, compiled: list[object], capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*more: str) -> str:
+        assert status(["run", str(spec), "--dim", "n=2", "--input", "x=ones", *more]) == 0
+        return capsys.readouterr().out
+
+    first = run()
+    assert run() == first
+    assert len(compiled) == 1
+    xlac.compile(spec, dims={"n": 2})
+    assert len(compiled) == 1, "one question, one entry"
+    run("--allow-outside")
+    assert len(compiled) == 2, "what may be read from elsewhere is read"
 
 
 def test_another_text_is_compiled_anew(spec: Path, compiled: list[object]) -> None:

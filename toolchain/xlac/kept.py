@@ -15,8 +15,8 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,24 +66,50 @@ def compile(
 
     A file without open sizes that was compiled before, and has not changed, is taken from the cache on disk.
     """
-    backend, now = find(target), settings()
-    request = Request(cpu=cpu, triple=triple, arch=arch, threads=threads or now.threads)
-    key = None
-    if isinstance(source, str | Path) and now.cache is not None:
-        key = question(Path(source), backend, request, dims or {}, params or {}, sizes, variants)
-    if key is not None and now.cache is not None:
-        kept = load(Cache(now.cache, now.cache_bytes), key, backend)
-        if kept is not None:
-            return kept
+    place = None
+    if isinstance(source, str | Path):
+        request = Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads)
+        place = entry(Path(source), target, request, dims, params, sizes, variants)
+    kept = place.load() if place else None
+    if kept is not None:
+        return kept
     from xlac.compiler import compile as compile_now
 
     with noted() as files:
         made = compile_now(
             source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch,
         )  # fmt: skip
-    if key is not None and now.cache is not None and isinstance(made, Compiled):
-        keep(Cache(now.cache, now.cache_bytes), key, backend, made, list(files))
+    if place and isinstance(made, Compiled):
+        place.keep(made, files)
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The place of one compilation in the cache, whether it is there or not."""
+
+    cache: Cache
+    key: str
+    backend: Backend
+
+    def load(self) -> Compiled | None:
+        return load(self.cache, self.key, self.backend)
+
+    def keep(self, made: Compiled, files: Iterable[Path]) -> None:
+        """`files` are those that the model was read from."""
+        keep(self.cache, self.key, self.backend, made, list(files))
+
+
+def entry(
+    source: Path, target: str, request: Request, dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None, sizes: str = "specialize", variants: Sequence[Mapping[str, int]] = (),
+) -> Entry | None:  # fmt: skip
+    """The place for what a user asks; None when nothing is kept, or this cannot be. Raises SourceError for an unknown target."""
+    backend, now = find(target), settings()
+    if now.cache is None:
+        return None
+    key = question(source, backend, request, dims or {}, params or {}, sizes, variants)
+    return None if key is None else Entry(Cache(now.cache, now.cache_bytes), key, backend)
 
 
 def question(

@@ -12,6 +12,8 @@ from xlac.cli.options import chosen, pairs, spec_options, target_options
 
 if TYPE_CHECKING:
     from xlac.cli.options import Chosen
+    from xlac.compiled import Compiled
+    from xlac.kept import Entry
     from xlac.model import Model
     from xlac_sdk.dtypes import DType
 
@@ -60,19 +62,42 @@ def command(
 
 
 def spec_run(given: dict[str, str], archive: Path | None, seed: int, options: dict[str, Any]) -> Outputs:
-    """Compiles a spec and calls it."""
+    """Compiles a spec, or takes it from the cache, and calls it."""
+    from xlac import kept
     from xlac.cli.build import peak
-    from xlac.compiler import compile
-    from xlac.sizes import Specializing
+    from xlac.cli.options import request
 
     choice = chosen(**options)
-    model, decided = opened(choice, given, archive)
-    inputs = gather(model, given, archive, seed, decided)
-    program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple, arch=choice.arch)
-    compiled = program.specialize(inputs) if isinstance(program, Specializing) else program
-    click.echo(f"{model.name} on {choice.target}: {peak(compiled.program)}", err=True)
-    found = program(**inputs)
-    return found if isinstance(found, dict) else {program.outputs[0]: found}
+    place = None if choice.allow_outside else kept.entry(choice.spec, choice.target, request(choice), choice.dims, choice.params)
+    program = place.load() if place else None
+    if program is None:
+        program, inputs = _compiled(choice, place, given, archive, seed)
+    else:
+        slots = program.program.inputs
+        found = brought([slot.name for slot in slots], given, archive)
+        inputs = filled(found, {slot.name: (slot.dtype, slot.extents({})) for slot in slots}, given, seed)
+    click.echo(f"{program.program.name} on {choice.target}: {peak(program.program)}", err=True)
+    made = program(**inputs)
+    return made if isinstance(made, dict) else {program.outputs[0]: made}
+
+
+def _compiled(
+    choice: Chosen, place: Entry | None, given: dict[str, str], archive: Path | None, seed: int
+) -> tuple[Compiled, dict[str, Any]]:
+    """A spec's program for the inputs that the user gives, and all inputs; kept where there is a place for it."""
+    from xlac.compiler import compile
+    from xlac.reading import noted
+    from xlac.sizes import Specializing
+
+    with noted() as files:
+        model, decided = opened(choice, given, archive)
+        inputs = gather(model, given, archive, seed, decided)
+        program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple, arch=choice.arch)
+    if isinstance(program, Specializing):
+        return program.specialize(inputs), inputs
+    if place and not decided:
+        place.keep(program, files)
+    return program, inputs
 
 
 def artefact_run(given: dict[str, str], archive: Path | None, seed: int, options: dict[str, Any]) -> Outputs:
