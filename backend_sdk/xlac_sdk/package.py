@@ -45,10 +45,14 @@ class Packaging:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What a backend left in the folder: the file that `Backend.open` loads, and that of the weights; "" for none."""
+    """What a backend left in the folder: the file that `Backend.open` loads, and that of the weights; "" for none.
+
+    `needs` are libraries that have to be installed where it runs, by name.
+    """
 
     library: str = ""
     weights: str = ""
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

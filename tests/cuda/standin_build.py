@@ -69,7 +69,8 @@ class Standin:
         """`libcublasLt.so.13`, which works in the driver's streams."""
         sources = map(str, sorted(SOURCES.glob("cublaslt/*.cpp")))
         flags = ("-O2", "-shared", "-fvisibility=hidden", "-Wl,-soname,libcublasLt.so.13")
-        return self._made("libcublasLt.so.13", [*COMPILE, *flags, *sources, str(self.driver)])
+        folder = self._folder("cublaslt/*", "engine/*", "driver/*")
+        return self._made(folder / "libcublasLt.so.13", [*COMPILE, *flags, *sources, str(self.driver)])
 
     def library(self, text: str, *, watched: bool = False) -> Path:
         """Kernels of CUDA C++ as a library for the driver; `watched`, every access is looked at: much slower."""

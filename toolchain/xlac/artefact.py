@@ -131,6 +131,7 @@ def describe(
         library=package.library,
         weights=wanted.weights,
         weights_file=package.weights,
+        needs=package.needs,
         inputs=tuple(map(Tensor.of, first.inputs)),
         outputs=tuple(map(Tensor.of, first.outputs)),
         sizes=tuple(map(Size.of, first.sizes)),

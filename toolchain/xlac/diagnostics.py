@@ -396,8 +396,18 @@ XL5216 A GPU that was lost
 It stopped: an uncorrectable memory error, a reset, a cable, a hang. The process cannot use it any more; others may, when
 nvidia-smi shows it again.
 
-XL5217 A call of the CUDA driver that failed
-The message has the call and the driver's own words.
+XL5217 A call of the CUDA driver, or of a library of NVIDIA's, that failed
+The message has the call and the driver's or the library's own words.
+
+XL5220 A library that the program calls is not installed
+The program was compiled to call cuBLASLt for its large matrix products (--arch sm_90a+cublaslt; the manifest says so under
+`needs`). It is in the package nvidia-cublas and in CUDA toolkits. Without +cublaslt every product is a kernel.
+
+XL5221 A library that is too old, or cannot use this GPU
+cuBLASLt of CUDA 12 or later is asked for, and a driver that it takes. NVIDIA's words are in the message.
+
+XL5222 A product that cuBLASLt does not compute
+It has no algorithm for these types, sizes and alignments on this GPU. Without +cublaslt every product is a kernel.
 
 XL6001 The wrong inputs
 An input or output is missing, unknown or given twice. `xlac check` lists them.

@@ -115,6 +115,7 @@ class Manifest(_Part):
     library: Inside = ""  # what `xlac.load` opens
     weights: Weights = Weights.EMBED
     weights_file: Inside = ""
+    needs: tuple[str, ...] = ()  # libraries that have to be installed where it runs
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     sizes: tuple[Size, ...] = ()
@@ -134,7 +135,7 @@ class Manifest(_Part):
             self.name, inputs, outputs, (*inputs, *outputs), (), {}, self.memory.arena, self.memory.state,
             sizes=tuple(symbols.values()),
         )  # fmt: skip
-        package = Package(self.library, self.weights_file)
+        package = Package(self.library, self.weights_file, self.needs)
         return Artefact(folder, program, package, self.weights, self.provenance.machines)
 
     def text(self) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from xlac_cuda import claims
 from xlac_cuda.instructions import INSTRUCTIONS
 from xlac_cuda.lowering import LACKS, NATIVE
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
@@ -44,13 +45,15 @@ NAMES = tuple(f"sm_{number}{letter}" for number in KNOWN for letter in ("", *OWN
 
 
 def target(request: Request) -> Target:
-    """The facts of `--arch`, or of this machine's GPU. Raises SourceError for one that is not known."""
+    """The facts of `--arch`, or of this machine's GPU; `sm_90a+cublaslt` lets products be those of cuBLASLt. Raises
+    SourceError for one that is not known."""
     for what, given in (("CPU", request.cpu), ("triple", request.triple), ("features", request.features)):
         if given:
             problem = f"the cuda backend takes no {what} ('{given}')"
             raise SourceError(Diagnostic("XL5201", problem, hint="--arch sm_90a names a GPU's architecture"))
-    name = request.arch or _here()
-    return described(name, size=request.size)
+    name, *features = (request.arch or _here()).split("+")
+    made, capability = described(name, size=request.size), int(name.removeprefix("sm_").rstrip("af"))
+    return replace(made, products=claims.products(features, capability, at_once=not request.arch and not request.ahead))
 
 
 def known(name: str) -> Architecture:

@@ -13,6 +13,7 @@ import numpy as np
 
 from xlac_cuda.arrays import is_on_gpu
 from xlac_cuda.calls import device_call
+from xlac_cuda.claims import calls_products
 from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import Gpu, gpu
 from xlac_cuda.graph import Graph
@@ -20,10 +21,12 @@ from xlac_cuda.launch import Entry, entries
 from xlac_cuda.memory import Memory, released
 from xlac_cuda.outputs import Outputs
 from xlac_cuda.plan import Arrays, Move, Planner, Run, Whole, count
+from xlac_cuda.products import MatrixProducts
 from xlac_cuda.staging import Staging
 from xlac_cuda.steps import Part, Performer, blocking, graphs, recorded
 from xlac_sdk.backend import Array
 from xlac_sdk.kernel import Kernel
+from xlac_sdk.products import PRODUCT
 from xlac_sdk.program import Program
 from xlac_sdk.sizes import of_call
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -56,6 +59,10 @@ class CudaExecutable:
 
     def _load(self, artifact: Path, give_back: list[Callable[[], None]]) -> None:
         program, device = self.program, self.gpu
+        self._products: MatrixProducts | None = None
+        if calls_products(program):
+            self._products = MatrixProducts(device)
+            give_back.append(self._products.close)
         module = device.load(artifact.read_bytes())
         give_back.append(lambda: device.unload(module))
         self._entries: Mapping[Kernel, Entry] = entries(program.kernels)
@@ -161,7 +168,9 @@ class CudaExecutable:
         return self._functions[run.entry.symbol]
 
     def _library(self, whole: Whole, arrays: Arrays, stream: int) -> None:
-        raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{whole.step.name}'"))
+        if whole.step.name != PRODUCT or self._products is None:
+            raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{whole.step.name}'"))
+        self._products(whole, arrays, stream)
 
 
 class _Working:

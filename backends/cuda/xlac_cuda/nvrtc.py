@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
-import os
-import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from xlac_cuda import toolkit
+
 WHEELS = ("nvidia.cu13.lib", "nvidia.cuda_nvrtc.lib")  # where NVIDIA's packages on PyPI put it
-FOLDERS = ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib", "/opt/cuda/lib64")
 LEAST = 12  # the first major version whose architectures and options are those used here
 
 
@@ -93,27 +90,7 @@ def place() -> Path | None:
 
 
 def _files() -> Iterator[Path]:
-    for package in WHEELS:
-        for folder in _package(package):
-            yield from _newest(folder)
-    homes = [Path(home) / "lib64" for key in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(key))]
-    for folder in (*homes, *map(Path, FOLDERS)):
-        yield from _newest(folder)
-    for major in (13, 12):
-        yield Path(f"libnvrtc.so.{major}")
-
-
-def _package(name: str) -> list[Path]:
-    """The folders of a package without its being imported; NVIDIA's have no code."""
-    parent, *inner = name.split(".")
-    spec = importlib.util.find_spec(parent) if parent not in sys.modules else sys.modules[parent].__spec__
-    places = (spec.submodule_search_locations if spec is not None else None) or []
-    return [Path(place, *inner) for place in places]
-
-
-def _newest(folder: Path) -> list[Path]:
-    found = [p for p in folder.glob("libnvrtc.so.*") if re.fullmatch(r"libnvrtc\.so\.\d+", p.name)]
-    return sorted(found, key=lambda p: -int(p.suffix[1:]))
+    return toolkit.files("nvrtc", WHEELS)
 
 
 def _builtins(file: Path) -> None:

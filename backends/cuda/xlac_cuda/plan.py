@@ -74,11 +74,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An operation that a library runs."""
+    """An operation that a library runs. The step is for known sizes."""
 
     step: Call
     places: tuple[Place, ...]
-    shapes: tuple[tuple[int, ...], ...]
 
     @property
     def moves(self) -> bool:
@@ -150,9 +149,8 @@ class Planner:
                 case Stamp(log=log, code=code):
                     room = log.slot.size - evaluate(log.offset, counters)
                     yield Mark(self.place(log, counters), room, code)
-                case Call(arguments=arguments, shapes=shapes):
-                    known = tuple(tuple(evaluate(n, counters) for n in shape) for shape in shapes)
-                    yield Whole(step, tuple(self.place(a, counters) for a in arguments), known)
+                case Call(arguments=arguments):
+                    yield Whole(step.at(counters), tuple(self.place(a, counters) for a in arguments))
 
     def place(self, argument: Argument, counters: Counters) -> Place:
         moved = evaluate(argument.offset, counters)

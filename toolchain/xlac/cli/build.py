@@ -159,7 +159,7 @@ def machines(backend: Backend, choice: Chosen, wanted: Packaging, threads: int |
             raise SourceError(Diagnostic("XL5005", problem, hint="leave --threads out"))
         choice = replace(choice, threads=1)
     asked = [request(replace(choice, cpu=cpu.strip())) for cpu in cpus]
-    return [backend.target(replace(one, size=small)) for one in asked]
+    return [backend.target(replace(one, size=small, ahead=True)) for one in asked]
 
 
 def tell(trace: Any, wanted: bool) -> None:

@@ -91,6 +91,8 @@ def _arranged(
     addend = None
     if found.addend is not None:
         addend = matrices(ADDEND, rows, columns, found.addend.offset)
+        if count.extent != 1 and addend.batch == 0:
+            raise Refused("one matrix is added to all of a batch")
     if any(side.columns != 1 for side in (addend, matrices(RESULT, rows, columns)) if side is not None):
         raise Refused("the result, or what is added to it, has its columns apart in memory")
     if found.bias is not None and (columns.steps[BIAS], rows.steps[BIAS], count.steps[BIAS]) != (1, 0, 0):
@@ -119,6 +121,6 @@ def _one(axes: Iterable[_Axis], what: str, library: Products) -> _Axis:
     if len(found) > 1:
         raise Refused(f"the {what} are along {len(found)} axes that no stride joins")
     usual = at_opt(found[0].extent) if found else 1
-    if usual < library.least:
+    if not found or usual < library.least:
         raise Refused(f"{usual} {what} are fewer than the {library.least} from which {library.library} is taken")
     return found[0]
