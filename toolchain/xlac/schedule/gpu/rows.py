@@ -47,12 +47,12 @@ AHEAD = 4  # vectors that a loop reads at once
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """One launch, or two where there are too few results to keep the multiprocessors busy."""
-    from xlac.schedule.gpu import split
+    from xlac.schedule.gpu import parts
 
     space = Space.of(group)
-    rows = split.of_group(Elements(Builder(), group, target), space)
-    if split.pays(rows):
-        return split.schedule(group, target, name, space)
+    rows = parts.of_group(Elements(Builder(), group, target), space)
+    if parts.pays(rows):
+        return parts.schedule(group, target, name, space)
     rows.write()
     return Scheduled((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
 
