@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +47,33 @@ def test_models_agree(spec: str, other: Other) -> None:
         np.testing.assert_allclose(got[name], want, rtol=2e-4, atol=2e-5, err_msg=f"{spec}.{name}")
 
 
-@pytest.mark.parametrize(("spec", "dim", "chosen"), [("digits", {"batch": "1..9"}, (5,)), ("lstm_3x60", {"T": "1..8"}, (3,))])
-def test_open_sizes_agree(spec: str, dim: dict[str, int | str], chosen: tuple[int, ...], other: Other) -> None:
-    """On machines of 32 bits too, where sizes are wider than pointers."""
-    model = load(SPECS / f"{spec}.yaml", dims={**dim, **({"B": 1} if spec == "lstm_3x60" else {})})
-    target = BACKEND.target(other.request)
-    program = lower(unfixed(model), target).program
-    here = xlac.compile(specialized(model, dict(zip(dim, chosen, strict=True))), "cpu")
+@pytest.mark.parametrize("spec", ["digits", "lstm_3x60"])
+def test_small_code_agrees(spec: str, other: Other) -> None:
+    dims, params = SIZES[spec]
+    model = specialized(load(SPECS / f"{spec}.yaml", dims=dims, params=params))
+    target = BACKEND.target(replace(other.request, size=True))
+    here = xlac.compile(model, "cpu")
     inputs = inputs_of(here)  # type: ignore[arg-type]
-    (got,) = results([Task(program, inputs, sizes=chosen)], target, other)
+    (got,) = results([Task(lower(model, target).program, inputs)], target, other)
     assert got is not None
     for name, want in by_name(here(**inputs), here.outputs).items():
         np.testing.assert_allclose(got[name], want, rtol=2e-4, atol=2e-5, err_msg=f"{spec}.{name}")
+
+
+@pytest.mark.parametrize("variants", [(), (5,), (3, 4)], ids=["", "variant", "variants"])
+@pytest.mark.parametrize(("spec", "dim", "most"), [("digits", "batch", 9), ("lstm_3x60", "T", 8)])
+def test_open_sizes_agree(spec: str, dim: str, most: int, variants: tuple[int, ...], other: Other) -> None:
+    """On machines of 32 bits too, where sizes are wider than pointers; by code for any size, and for those of variants."""
+    model = load(SPECS / f"{spec}.yaml", dims={dim: f"1..{most}", **({"B": 1} if spec == "lstm_3x60" else {})})
+    target = BACKEND.target(other.request)
+    program = lower(unfixed(model), target, variants=[{dim: size} for size in variants]).program
+    for chosen in variants or (5,):
+        here = xlac.compile(specialized(model, {dim: chosen}), "cpu")
+        inputs = inputs_of(here)  # type: ignore[arg-type]
+        (got,) = results([Task(program, inputs, sizes=(chosen,))], target, other)
+        assert got is not None
+        for name, want in by_name(here(**inputs), here.outputs).items():
+            np.testing.assert_allclose(got[name], want, rtol=2e-4, atol=2e-5, err_msg=f"{spec}.{name}")
 
 
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60"])
