@@ -16,7 +16,7 @@ from xlac_cuda.calls import device_call
 from xlac_cuda.claims import calls_products
 from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import Gpu, gpu
-from xlac_cuda.graph import Graph
+from xlac_cuda.graph import Graph, Library
 from xlac_cuda.launch import Entry, entries
 from xlac_cuda.memory import Memory, released
 from xlac_cuda.outputs import Outputs
@@ -59,15 +59,16 @@ class CudaExecutable:
 
     def _load(self, artifact: Path, give_back: list[Callable[[], None]]) -> None:
         program, device = self.program, self.gpu
-        self._products: MatrixProducts | None = None
+        products: MatrixProducts | None = None
         if calls_products(program):
-            self._products = MatrixProducts(device)
-            give_back.append(self._products.close)
+            products = MatrixProducts(device)
+            give_back.append(products.close)
+        self._library = _library(products)  # what graphs hold must not hold us
         module = device.load(artifact.read_bytes())
         give_back.append(lambda: device.unload(module))
         self._entries: Mapping[Kernel, Entry] = entries(program.kernels)
         self._functions = {
-            entry.symbol: device.function(module, entry.symbol, entry.dynamic, entry.packing.size)
+            entry: device.function(module, entry.symbol, entry.dynamic, entry.packing.size)
             for entry in self._entries.values()
         }
         self.memory = Memory(device, program)
@@ -136,7 +137,7 @@ class CudaExecutable:
     def _issue(self, sizes: Sizes, arrays: Arrays, stream: int) -> None:
         """Asks for all that a call does, on arrays of the device."""
         alone = blocking()
-        performer = Performer(self.gpu, self._function, self._library, stream, alone)
+        performer = Performer(self.gpu, self._functions, self._library, stream, alone)
         if alone or count(self.program.steps, sizes) > MOST_ACTIONS:
             performer.perform(recorded(self._planner.actions(self.program.steps, sizes), None), arrays)
             return
@@ -155,7 +156,7 @@ class CudaExecutable:
         made: list[Graph] = []
 
         def graph(actions: Sequence[Run | Move | Whole]) -> Graph:
-            made.append(Graph(self.gpu, actions, self._function, self._library, arrays, self.stream))
+            made.append(Graph(self.gpu, actions, self._functions, self._library, arrays, self.stream))
             return made[-1]
 
         try:
@@ -164,13 +165,16 @@ class CudaExecutable:
             _drop(made)
             raise
 
-    def _function(self, run: Run) -> int:
-        return self._functions[run.entry.symbol]
 
-    def _library(self, whole: Whole, arrays: Arrays, stream: int) -> None:
-        if whole.step.name != PRODUCT or self._products is None:
+def _library(products: MatrixProducts | None) -> Library:
+    """What runs whole operations."""
+
+    def run(whole: Whole, arrays: Arrays, stream: int) -> None:
+        if whole.step.name != PRODUCT or products is None:
             raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{whole.step.name}'"))
-        self._products(whole, arrays, stream)
+        products(whole, arrays, stream)
+
+    return run
 
 
 class _Working:

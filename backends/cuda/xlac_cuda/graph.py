@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xlac_cuda.driver import Driver
 from xlac_cuda.gpu import Gpu, Packed
+from xlac_cuda.launch import Entry
 from xlac_cuda.plan import Arrays, Move, Run, Straight, Whole
 
 DEVICE = 2  # CU_MEMORYTYPE_DEVICE
 THREAD_LOCAL = 1  # a capture that other threads' calls do not disturb
 
+Functions = Mapping[Entry, int]  # the handle of each kernel
 Library = Callable[[Whole, Arrays, int], None]  # runs a whole operation on arrays, in a stream
 
 
@@ -42,9 +44,9 @@ class _Copy(ctypes.Structure):
 
 
 class Graph:
-    """Actions as one launch. `functions` has the handle of each kernel's entry. The context is current in every method."""
+    """Actions as one launch. The context is current in every method."""
 
-    def __init__(self, gpu: Gpu, actions: Sequence[Straight], functions: Callable[[Run], int], library: Library, arrays: Arrays, stream: int) -> None:
+    def __init__(self, gpu: Gpu, actions: Sequence[Straight], functions: Functions, library: Library, arrays: Arrays, stream: int) -> None:
         self._gpu, self._functions, self._library, self._stream = gpu, functions, library, stream
         self._driver = gpu.driver
         self._arrays = tuple(arrays)
@@ -88,7 +90,7 @@ class Graph:
     def _kernel(self, run: Run) -> KernelNode:
         """The parameters of a node."""
         packed, entry = Packed(run.packed(self._arrays)), run.entry
-        parameters = KernelNode(self._functions(run), (run.blocks, 1, 1), (entry.threads, 1, 1), entry.dynamic, None, packed.extra)
+        parameters = KernelNode(self._functions[run.entry], (run.blocks, 1, 1), (entry.threads, 1, 1), entry.dynamic, None, packed.extra)
         parameters.packed = packed
         return parameters
 

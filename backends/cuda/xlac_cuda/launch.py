@@ -12,7 +12,7 @@ from xlac_sdk.grid import Grid, grid, spread
 from xlac_sdk.kernel import Kernel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
     """A kernel's way in. Arguments are its parameters' addresses, then its sizes, all of 8 bytes."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import Gpu
-from xlac_cuda.graph import Graph, Library
+from xlac_cuda.graph import Functions, Graph, Library
 from xlac_cuda.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
 from xlac_sdk.source import Diagnostic
 
@@ -80,7 +80,7 @@ class Performer:
     """Does what parts say, on arrays, in a stream. The context is current."""
 
     gpu: Gpu
-    functions: Callable[[Run], int]
+    functions: Functions
     library: Library
     stream: int
     blocking: bool = False
@@ -109,7 +109,7 @@ class Performer:
 
     def _run(self, run: Run, arrays: Arrays) -> None:
         entry = run.entry
-        self.gpu.launch(self.functions(run), run.blocks, entry.threads, entry.dynamic, run.packed(arrays), self.stream)
+        self.gpu.launch(self.functions[run.entry], run.blocks, entry.threads, entry.dynamic, run.packed(arrays), self.stream)
         if not self.blocking:
             return
         try:
