@@ -130,7 +130,7 @@ def _loop(p: Primitive, dtype: DType) -> str:
     combined = CUDA.spelling(p, dtype).format("before", "value", t=kind, w=arithmetic(dtype), d=dtype.value, f="f", one="1.0f")
     return "\n".join([
         *start,
-        f"    {word} found = *(volatile {word} *)word, assumed;",
+        f"    {word} found = __ldcv(word), assumed;",
         "    do {",
         "        assumed = found;",
         f"        const {kind} before = {old};",

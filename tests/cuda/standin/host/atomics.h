@@ -31,3 +31,8 @@ STANDIN_ATOMIC(atomicExch, value)
 template <class T> T atomicCAS(T *at, T expected, T value) {
     return standin::atomically(at, [=](T before) { return before == expected ? value : before; });
 }
+
+// A load that other threads' atomic operations do not tear.
+template <class T> T __ldcv(const T *at) {
+    return standin::atomically(const_cast<T *>(at), [](T before) { return before; });
+}
