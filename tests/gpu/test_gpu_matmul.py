@@ -213,3 +213,26 @@ def test_shared_memory_fits() -> None:
             (kernel,) = kernels(group(Kind.DOT, matmul(size, size, size, dtype=dtype)), target)
             shared = [s.buffer for s in statements(kernel.body) if isinstance(s, Allocate) and s.buffer.space is Space.SHARED]
             assert 0 < sum(b.size * b.dtype.nbytes for b in shared) <= target.shared_bytes
+
+
+# ---- few blocks --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [D.F32, D.BF16])
+def test_blocks_share_long_sums(dtype: DType) -> None:
+    """Where a product has fewer blocks than the machine has multiprocessors; a second kernel adds and goes on."""
+    target = replace(PLAIN if dtype is D.F32 else CORES, processors=20)
+    for turned, (m, n, k) in zip(TURNS, ((9, 16, 512), (12, 21, 512), (17, 9, 768), (10, 9, 512)), strict=True):
+        hero = matmul(m, n, k, turned, dtype)
+        made = group(Kind.DOT, hero, build.maximum(build.add(hero, param("bias", Type(dtype, (n,)))), 0.0))
+        assert len(kernels(made, target)) == 2
+        agree(made, target)
+    assert len(kernels(group(Kind.DOT, matmul(12, 21, 1000, dtype=dtype)), replace(target, processors=1))) == 1
+
+
+def test_blocks_share_the_window_of_a_convolution() -> None:
+    x, kernel = param("x", Type(D.F32, (1, 4, 4, 64))), param("k", Type(D.F32, (4, 4, 64, 12)))
+    made = group(Kind.CONV, Node.of(Conv(("NHWC", "HWIO", "NHWC"), (1, 1), (1, 1), (2, 2), (1, 1), (1, 1)), x, kernel))
+    target = replace(PLAIN, processors=20)
+    assert any(k.name.endswith("_parts") for k in kernels(made, target))
+    agree(made, target)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,9 +14,10 @@ from xlac.schedule import cost
 from xlac.schedule.contraction import Contraction, Source
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.gpu import blocks, skinny, tensor_cores
+from xlac.schedule.gpu import blocks, skinny, split, tensor_cores
 from xlac.schedule.gpu.matmul import Matmul
-from xlac.schedule.gpu.product import product
+from xlac.schedule.gpu.product import Product, product
+from xlac.schedule.gpu.results import Stores
 from xlac.schedule.group import Group, Launching, Packed
 from xlac.schedule.operands import View
 from xlac_sdk.build import Builder
@@ -31,13 +33,49 @@ def launches(group: Group, target: Target, name: str, c: Contraction, after: Epi
     if skinny.pays(p):
         skinny.Skinny(elements, after, p, skinny.share(p, target), target).write()
         return [elements.launch(name, cost.work(group))]
+    tiled = _tiled(p, target)
+    parts = split.parts(p, tiled.blocks, tiled.step, target.processors or blocks.PROCESSORS)
+    if parts == 1:
+        tiled.write(elements, after, p)
+        return [elements.launch(name, cost.work(group))]
+    cut = split.split(p, parts)
+    found = split.partial(cut)
+    tiled.write(elements, found, cut)
+    finishing = Elements(Builder(), group, target)
+    split.finish(finishing, after, p, found, target)
+    return [elements.launch(f"{name}_parts", cost.work(group)), finishing.launch(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiled:
+    """A kernel in tiles: how many blocks it has, how much of the sum a tile covers, and what writes it."""
+
+    blocks: int
+    step: int
+    write: Callable[[Elements, Stores, Product], None]
+
+
+def _tiled(p: Product, target: Target) -> _Tiled:
+    """On tensor cores, where they take the operands as they are; else on ordinary arithmetic."""
     dtype = tensor_cores.operand(p, target)
-    tile = tensor_cores.choose(target, p, dtype) if dtype else None
-    if dtype and tile:
-        tensor_cores.TensorCores(elements, after, p, tile, dtype, target).write()
-    else:
-        Matmul(elements, after, p, blocks.choose(target, p), target).write()
-    return [elements.launch(name, cost.work(group))]
+    cores = tensor_cores.choose(target, p, dtype) if dtype else None
+    if dtype and cores:
+
+        def by_cores(elements: Elements, after: Stores, p: Product) -> None:
+            tensor_cores.TensorCores(elements, after, p, cores, dtype, target).write()
+
+        return _Tiled(_blocks(p, cores.rows, cores.columns), cores.step, by_cores)
+    tile = blocks.choose(target, p)
+
+    def plain(elements: Elements, after: Stores, p: Product) -> None:
+        Matmul(elements, after, p, tile, target).write()
+
+    return _Tiled(_blocks(p, tile.rows, tile.columns), tile.step, plain)
+
+
+def _blocks(p: Product, rows: int, columns: int) -> int:
+    batch, down, across, _ = p.usual
+    return batch * -(-down // rows) * -(-across // columns)
 
 
 def _computed(group: Group, source: Source, view: View) -> Source:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac.schedule.contraction import multiply_add, unravel, zero
 from xlac.schedule.elements import Elements
-from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu import pipeline
 from xlac.schedule.gpu.blocks import Tile
 from xlac.schedule.gpu.grid import grid
 from xlac.schedule.gpu.pipeline import Lane
 from xlac.schedule.gpu.product import Counters, Product
-from xlac.schedule.gpu.results import Results
+from xlac.schedule.gpu.results import Results, Stores
 from xlac.schedule.gpu.staging import Staging, tile_shape
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr, LoopKind, Shuffle, Var
@@ -29,7 +28,7 @@ STAGES = 2  # tiles of each operand: one is multiplied while the next is on its 
 class Matmul:
     """Writes the kernel's body with the builder of `elements`."""
 
-    def __init__(self, elements: Elements, after: Epilogue, p: Product, tile: Tile, target: Target) -> None:
+    def __init__(self, elements: Elements, after: Stores, p: Product, tile: Tile, target: Target) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target = p, tile, target
         self.pitches = tile.rows + tile.vector, tile.columns + tile.vector  # rows apart in other banks

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import Protocol
 
 from xlac.ir.dims import divisor
+from xlac.ir.op import Index
 from xlac.schedule.elements import Elements
-from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu.product import Counters, Product
 from xlac_sdk import build
 from xlac_sdk.kernel import Expr, LoopKind, Shuffle
@@ -20,10 +21,21 @@ Places = Callable[[build.Number], Expr]
 """The row, or first column, of the vector of that number."""
 
 
+class Stores(Protocol):
+    """What becomes of a result."""
+
+    @property
+    def weight(self) -> int:
+        """Operations an element."""
+
+    def store(self, elements: Elements, at: Index, value: Expr) -> None:
+        """Stores what follows from a result, or from a vector of them, given in the type that was summed in."""
+
+
 class Results:
     """Stores results of one position of the batch; `tall` and `wide` where tiles may reach past the last row and column."""
 
-    def __init__(self, elements: Elements, after: Epilogue, p: Product, batch: Counters, tall: bool, wide: bool) -> None:
+    def __init__(self, elements: Elements, after: Stores, p: Product, batch: Counters, tall: bool, wide: bool) -> None:
         self.elements, self.builder, self.after, self.p, self.batch = elements, elements.builder, after, p, batch
         self.tall, self.wide = tall, wide
 

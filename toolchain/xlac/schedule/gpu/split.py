@@ -1,82 +1,106 @@
-"""Reductions on a GPU with few results and many elements: pieces of every result have blocks of their own.
-
-A first launch leaves the part of each piece in scratch memory, a second combines them. How many pieces there are depends
-on the target and the shapes, so results do not differ from call to call.
-"""
+"""Products whose tiles would leave most of the machine idle: blocks share each sum, and a kernel adds what they found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from xlac.ir.dims import at_opt, ceil_div, volume
-from xlac.ir.graph import Node
-from xlac.schedule import cost
-from xlac.schedule.access import Run, expand
-from xlac.schedule.accumulate import Accumulator
-from xlac.schedule.elements import Elements
-from xlac.schedule.gpu.columns import Columns
-from xlac.schedule.gpu.grid import RESIDENT
-from xlac.schedule.gpu.rows import RowBlocks, place_of_part
-from xlac.schedule.group import Group, Scheduled, Scratch
-from xlac.schedule.passes import Pass, Space
-from xlac_sdk.build import Builder
+from xlac.ir.dims import Shape, at_opt, ceil_div, divisor, volume
+from xlac.ir.op import Index
+from xlac.schedule.contraction import unravel
+from xlac.schedule.elements import Elements, linear, row_major
+from xlac.schedule.epilogue import Epilogue
+from xlac.schedule.gpu import blocks
+from xlac.schedule.gpu.grid import grid
+from xlac.schedule.gpu.product import Counters, Product, Side
+from xlac.schedule.gpu.results import Results
+from xlac.schedule.group import Scratch
+from xlac_sdk import build
 from xlac_sdk.kernel import Access, Expr
+from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
-BLOCK_WORK = 1 << 9  # elements for each multiprocessor that make a second launch worth while, times the blocks there are
+MOST = 16  # parts of a sum
+STEPS = 8  # tiles of a part, at least
+THREADS = 128
 
 
-def schedule(group: Group, target: Target, name: str, space: Space) -> Scheduled:
-    """Two launches."""
-    rows = of_group(Elements(Builder(), group, target), space)
-    blocks = at_opt(ceil_div(rows.rows, rows.side))
-    rows.cut(max(1, 2 * RESIDENT * max(1, target.processors) // (rows.threads * blocks)))
-    rows.write()
-    combine = _Combine(Elements(Builder(), group, target), space)
-    combine.take(rows)
-    combine.write()
-    return Scheduled((rows.elements.launch(f"{name}_parts", cost.work(group)), combine.elements.launch(name)))
+def parts(p: Product, count: int, step: int, processors: int) -> int:
+    """In how many parts to cut the sum of a product that has so many blocks without: 1 where they are enough.
+
+    Parts are whole tiles of `step`, and equally long.
+    """
+    outermost = p.depths[0]
+    if 2 * count > processors or not isinstance(outermost, int) or (len(p.depths) == 1 and outermost % step):
+        return 1
+    wanted = min(MOST, processors // max(1, count), at_opt(p.depth) // (step * STEPS))
+    unit = step if len(p.depths) == 1 else 1
+    return next((n for n in range(wanted, 1, -1) if outermost % (n * unit) == 0), 1)
 
 
-def of_group(elements: Elements, space: Space) -> RowBlocks:
-    """What writes the kernel of a group around reductions."""
-    rows = RowBlocks(elements, space)
-    return rows if rows.by_row and not rows.ordered else Columns(Elements(Builder(), elements.group, elements.target), space)
+def split(p: Product, count: int) -> Product:
+    """The product with another axis in front of its batch: the part of the sum. Its results are numbered
+    (part, batch…, row, column)."""
+    first = p.depths[0]
+    assert isinstance(first, int)
+    length = first // count
+
+    def side(of: Side) -> Side:
+        return replace(of, batch=(of.depth[0] * length, *of.batch))
+
+    def place(batch: Counters, rows: Counters, columns: Counters) -> Index:
+        return *batch, _joined(rows, p.rows.extents), _joined(columns, p.columns.extents)
+
+    return Product((count, *p.batch), (length, *p.depths[1:]), side(p.rows), side(p.columns), p.accumulate, place)
 
 
-def pays(rows: RowBlocks) -> bool:
-    """Whether a group is one pass without results for every element, whose blocks leave multiprocessors idle."""
-    one_pass = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
-    blocks, processors = at_opt(ceil_div(rows.rows, rows.side)), max(1, rows.target.processors)
-    many = at_opt(volume(rows.space.shape)) > BLOCK_WORK * processors * blocks
-    return one_pass and blocks < processors and many
+def _joined(counters: Counters, extents: Shape) -> Expr:
+    """One counter for those of several axes."""
+    found: Expr = build.index(0)
+    for counter, extent in zip(counters, extents, strict=True):
+        found = build.add(build.mul(found, extent), counter)
+    return found
 
 
-class _Combine(RowBlocks):
-    """Combines the parts and computes what follows: every result has some threads, each with some of its parts."""
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """In place of an epilogue: sums go to scratch memory as they are."""
 
-    def take(self, rows: RowBlocks) -> None:
-        """The parts that the first launch leaves."""
-        self.parts: Mapping[Node, Scratch] = rows.scratch
-        self.lanes, self.vectors, self.row_vectors = 1, rows.pieces, rows.pieces
-        self.rows = volume(tuple(r.extent for r in self.kept))
-        self._share(at_opt(self.vectors), at_opt(self.rows))
-        self.written_out = False
+    scratch: Scratch
+    shape: Shape  # parts, batch…, rows, columns
 
-    def _row(self, counters: Mapping[Run, Expr]) -> None:
-        kept = expand(counters, self.space.shape)
-        (one,) = self.plan.passes
-        gathered = {r: Accumulator(self.elements, r, 1, 1) for r in one.reductions}
-        for vectors in self._visits():
-            for piece, guard in vectors:
-                with self.elements.guarded(guard):
-                    self._take_parts(one, gathered, piece, kept)
-        self._finish_pass(one, gathered, kept)
-        with self._only(self._firsts()):
-            self._store_results(kept)
+    weight = 0
 
-    def _take_parts(self, one: Pass, gathered: Mapping[Node, Accumulator], piece: Expr, kept: tuple[Expr, ...]) -> None:
-        for r in one.reductions:
-            buffer = self.elements.parameter(self.parts[r], Access.READ)
-            value = self.builder.let("part", self.elements.load(buffer, place_of_part(self.space, piece, kept)))
-            gathered[r].add(0, [value], 1, self.elements.guard)
+    def store(self, elements: Elements, at: Index, value: Expr) -> None:
+        """Stores a vector of sums, where `split` has placed it."""
+        where = linear(at, row_major(self.shape))
+        elements.store_to(elements.parameter(self.scratch, Access.WRITE), where, value)
+
+
+def partial(p: Product) -> Partial:
+    """Where the sums of a product with parts go."""
+    shape = (*p.batch, p.rows.size, p.columns.size)
+    return Partial(Scratch(p.accumulate, volume(shape), "sums"), shape)
+
+
+def finish(elements: Elements, after: Epilogue, p: Product, found: Partial, target: Target) -> None:
+    """The kernel that adds the parts and does what follows, for a few neighbouring columns in each thread."""
+    builder = elements.builder
+    lanes = blocks.vector_of(target, p.accumulate)
+    while divisor(p.columns.extents[-1] if p.columns.extents else 1) % lanes:
+        lanes //= 2
+    extents = [*p.batch, p.rows.size, p.columns.size // lanes]
+    count, threads = volume(tuple(extents)), min(THREADS, target.block_threads)
+    steps = row_major(found.shape)
+    with grid(builder, ceil_div(count, threads), threads) as g:
+        number = builder.let("number", build.add(build.mul(g.block, threads), g.thread))
+        with builder.when(build.apply(Primitive.LT, number, build.lift(count))):
+            *batch, row, column = unravel(builder, number, extents)
+            column = builder.let("column", build.mul(column, lanes))
+            first = builder.let("first", linear((*batch, row, column), steps[1:]))
+            sums = elements.parameter(found.scratch, Access.READ)
+            total: Expr | None = None
+            for part in range(at_opt(found.shape[0])):
+                more = build.load(sums, build.add(first, steps[0] * part), lanes, align=lanes * p.accumulate.nbytes)
+                total = builder.let("total", more if total is None else build.apply(Primitive.ADD, total, more))
+            assert total is not None
+            Results(elements, after, p, batch, False, False).store(lambda _: row, lambda _: column, [[total]])

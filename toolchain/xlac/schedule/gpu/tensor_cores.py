@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac.schedule.contraction import unravel, zero
 from xlac.schedule.elements import Elements
-from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu import blocks, instructions, pipeline
 from xlac.schedule.gpu.grid import grid
 from xlac.schedule.gpu.instructions import BYTES, CHUNK, COLUMNS, MMA, ROWS, Operand, Swizzled
 from xlac.schedule.gpu.pipeline import Lane
 from xlac.schedule.gpu.product import Counters, Product, Side
-from xlac.schedule.gpu.results import Results
+from xlac.schedule.gpu.results import Results, Stores
 from xlac.schedule.gpu.staging import Staging, TileShape, tile_shape
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
@@ -92,7 +91,7 @@ def choose(target: Target, p: Product, dtype: DType) -> Tile | None:
 class TensorCores:
     """Writes the kernel's body with the builder of `elements`."""
 
-    def __init__(self, elements: Elements, after: Epilogue, p: Product, tile: Tile, dtype: DType, target: Target) -> None:
+    def __init__(self, elements: Elements, after: Stores, p: Product, tile: Tile, dtype: DType, target: Target) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.dtype, self.target = p, tile, dtype, target
         self.shapes = self._shape(p.rows, tile.rows), self._shape(p.columns, tile.columns)
