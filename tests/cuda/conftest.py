@@ -7,8 +7,10 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from cuda_harness import Counts, OnStandin, standin
+from cublaslt_harness import Library
+from cuda_harness import STANDIN, Counts, OnStandin, standin
 
+from xlac_cuda import cublaslt, products
 from xlac_cuda.backend import CudaBackend
 
 
@@ -38,3 +40,15 @@ def backend(on_gpu: bool, request: pytest.FixtureRequest) -> CudaBackend:
         return CudaBackend()
     request.getfixturevalue("counts")
     return OnStandin()
+
+
+@pytest.fixture
+def library(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
+    """The stand-in as this machine's cuBLASLt; afterwards nothing that it gave may be held."""
+    monkeypatch.setattr(cublaslt, "_files", lambda: iter([STANDIN.cublaslt]))
+    monkeypatch.setattr(products, "_known", {})
+    cublaslt.found.cache_clear()
+    found = Library()
+    yield found
+    cublaslt.found.cache_clear()
+    assert found("held") == 0

@@ -100,6 +100,7 @@ EXACT: dict[str, Callable[[], Node]] = {
     "a bias": lambda: build.add(product(), bias()),
     "a matrix": lambda: build.add(product(), matrix()),
     "a matrix, then a bias": lambda: build.add(build.add(matrix(), product()), bias()),
+    "a bias, then a matrix": lambda: build.add(build.add(product(), bias()), matrix()),
     "a scale": lambda: build.mul(product(), 0.125),
     "a scale, a matrix, a bias": lambda: build.add(build.add(build.mul(product(), -3.0), matrix()), bias()),
     "a batch": lambda: product(batch=3),
@@ -114,7 +115,7 @@ EXACT: dict[str, Callable[[], Node]] = {
         "matmul", build.transpose(x(8, 3, 6), (1, 0, 2)), build.transpose(x(10, 3, 6, name="w"), (1, 2, 0))
     ),
 }
-"""Groups that a call computes as they are; `linear` sums in f32 and rounds once."""
+"""Groups that a call computes at any precision; `linear` sums in f32 and rounds once."""
 
 ROUNDED: dict[str, Callable[[], Node]] = {
     "relu": lambda: relu(product()),
@@ -123,11 +124,10 @@ ROUNDED: dict[str, Callable[[], Node]] = {
     "a bias and gelu": lambda: gelu(build.add(product(), bias())),
     "a bias and relu in halves": lambda: relu(linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w"), bias(BF16))),
     "gelu in halves": lambda: gelu(linear(x(8, 6, dtype=F16), x(10, 6, dtype=F16, name="w"))),
-    "a bias, then a matrix": lambda: build.add(build.add(product(), bias()), matrix()),
     "a residual in halves": lambda: build.add(linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w")), matrix(BF16)),
     "a scale in halves": lambda: build.mul(product(dtype=F16), 0.5),
 }
-"""Groups for which the library skips a rounding, takes its own activation, or sums in another order."""
+"""Groups for which the library skips a rounding, or takes its own activation."""
 
 
 @pytest.mark.parametrize("what", EXACT)
@@ -176,7 +176,7 @@ def test_sizes_may_be_open() -> None:
     rows = symbol("rows", 0, 64, 16)
     node = build.add(linear(x(rows, 6), x(10, 6, name="w"), bias()), param("c", (rows, 10)))
     for size in (0, 1, 16, 64):
-        program = agree(node, target=TARGET, sizes={"rows": size}, precision="fast")
+        program = agree(node, target=TARGET, sizes={"rows": size})
     assert only_call(program).attributes["product"].rows == rows
 
 

@@ -116,8 +116,6 @@ class _Reading:
         matrix = self._is_matrix(seen.strides)
         if (self.found.addend if matrix else self.found.bias) is not None:
             raise Refused(f"{self.library.library} adds one matrix and one row")
-        if matrix and self.found.bias is not None:
-            self._asks_for_fast("the order of two sums")
         self.found = replace(self.found, addend=seen) if matrix else replace(self.found, bias=seen)
 
     def _is_matrix(self, strides: tuple[Dim, ...]) -> bool:
