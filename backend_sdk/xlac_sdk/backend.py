@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from numpy.typing import NDArray
 
 from xlac_sdk.program import Call, Program
-from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ class Backend(ABC):
 
     relies_on: ClassVar[tuple[str, ...]] = ()
     """Other packages whose version decides what `build` gives, by the name they are imported as."""
+
+    def on(self, number: int) -> Backend:
+        """The same for one of several devices, which users choose as `NAME:1`. Raises SourceError where there are none."""
+        raise SourceError(Diagnostic("XL5001", f"target '{self.name}' has no devices to choose by number"))
 
     @abstractmethod
     def target(self, request: Request) -> Target:

@@ -14,10 +14,11 @@ def installed() -> list[str]:
 
 
 def find(name: str) -> Backend:
-    """Imports one backend, so a broken one cannot break the others.
+    """Imports one backend, so a broken one cannot break the others. `cuda:1` is the backend `cuda` for its device 1.
 
     Raises SourceError for an unknown name and UnsupportedError for a plug-in that does not import.
     """
+    name, _, number = name.partition(":")
     for point in entry_points(group="xlac.backends", name=name):
         try:
             backend = point.load()
@@ -27,7 +28,7 @@ def find(name: str) -> Backend:
         if not isinstance(backend, Backend):
             problem = f"backend '{name}': {point.value} is a {type(backend).__name__}, not an xlac_sdk Backend"
             raise UnsupportedError(Diagnostic("XL5003", problem))
-        return backend
+        return backend.on(int(number)) if number.isdecimal() else backend
     from difflib import get_close_matches
 
     names = installed()

@@ -23,7 +23,8 @@ KINDS = ("allocations", "pinned", "streams", "events", "modules", "graphs", "pus
 class OnStandin(CudaBackend):
     """The backend itself, but for the compiler: g++ instead of NVRTC."""
 
-    def __init__(self, watched: bool = False) -> None:
+    def __init__(self, watched: bool = False, device: int = 0) -> None:
+        super().__init__(device)
         self.watched = watched
 
     def target(self, request: Request) -> Target:

@@ -84,7 +84,7 @@ def test_every_spec_has_text(spec: str) -> None:
         assert (SPECS / f"{spec}.yaml").read_text().splitlines()[int(line[0]) - 1].strip().startswith(line[1][:20].strip())
 
 
-@pytest.mark.parametrize(("spec", "kernels"), [("mul_add_reduce", 1), ("softmax", 1), ("layernorm_gelu", 1), ("elementwise_chain", 1), ("bias_relu_softmax", 2)])
+@pytest.mark.parametrize(("spec", "kernels"), [("mul_add_reduce", 1), ("softmax", 1), ("layernorm_gelu", 1), ("elementwise_chain", 1)])
 def test_fused_specs_are_few_kernels(spec: str, kernels: int) -> None:
     assert len(made(spec).program.kernels) == kernels
 
@@ -220,7 +220,7 @@ def test_what_is_not_for_gpus_is_refused() -> None:
 
 
 def test_without_a_gpu_the_architecture_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xlac_cuda.device.architecture", lambda: None)
+    monkeypatch.setattr("xlac_cuda.device.architecture", lambda *which: None)
     with pytest.raises(UnsupportedError, match="--arch names none") as error:
         BACKEND.target(Request())
     assert error.value.diagnostics[0].code == "XL5203"

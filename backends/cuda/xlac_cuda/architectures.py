@@ -44,14 +44,14 @@ OWN = {90: ("a",), 100: ("a", "f"), 103: ("a", "f"), 120: ("a", "f")}  # variant
 NAMES = tuple(f"sm_{number}{letter}" for number in KNOWN for letter in ("", *OWN.get(number, ())))
 
 
-def target(request: Request) -> Target:
-    """The facts of `--arch`, or of this machine's GPU; `sm_90a+cublaslt` lets products be those of cuBLASLt. Raises
+def target(request: Request, gpu: int = 0) -> Target:
+    """The facts of `--arch`, or of this machine's GPU of a number; `sm_90a+cublaslt` lets products be those of cuBLASLt. Raises
     SourceError for one that is not known."""
     for what, given in (("CPU", request.cpu), ("triple", request.triple), ("features", request.features)):
         if given:
             problem = f"the cuda backend takes no {what} ('{given}')"
             raise SourceError(Diagnostic("XL5201", problem, hint="--arch sm_90a names a GPU's architecture"))
-    name, *features = (request.arch or _here()).split("+")
+    name, *features = (request.arch or _here(gpu)).split("+")
     made, capability = described(name, size=request.size), int(name.removeprefix("sm_").rstrip("af"))
     return replace(made, products=claims.products(features, capability, at_once=not request.arch and not request.ahead))
 
@@ -81,11 +81,11 @@ def arch_of(target: Target) -> str:
     return str(target.machine["arch"])
 
 
-def _here() -> str:
-    """The architecture of this machine's first GPU."""
+def _here(gpu: int) -> str:
+    """The architecture of one of this machine's GPUs."""
     from xlac_cuda import device
 
-    found = device.architecture()
+    found = device.architecture(gpu)
     if found is None:
         problem = "there is no GPU here to compile for, and --arch names none"
         raise UnsupportedError(Diagnostic("XL5203", problem, hint="--arch sm_90a, say: an H100 or H200; sm_80: an A100"))

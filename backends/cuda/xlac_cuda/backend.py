@@ -18,13 +18,21 @@ class CudaBackend(Backend):
     """GPUs from Ampere on. Nothing here imports pycuda or looks for a driver until a program is loaded."""
 
     name = "cuda"
+
+    def __init__(self, device: int = 0) -> None:
+        """For the GPU of a number; `cuda:1` is the second of this machine."""
+        self.device = device
+
+    def on(self, number: int) -> CudaBackend:
+        return CudaBackend(number)
+
     forms = ("cu", "ptx", "cubin")
     usual = ("cu", "cubin")
 
     def target(self, request: Request) -> Target:
         from xlac_cuda import architectures
 
-        return architectures.target(request)
+        return architectures.target(request, self.device)
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         """One file of CUDA C++ with every kernel of the program."""
@@ -40,8 +48,9 @@ class CudaBackend(Backend):
 
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
         from xlac_cuda.executable import CudaExecutable
+        from xlac_cuda.gpu import gpu
 
-        return CudaExecutable(artifact, program, target)
+        return CudaExecutable(artifact, program, target, gpu(self.device))
 
     def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
         from xlac_cuda import package
