@@ -41,7 +41,7 @@ static __device__ __forceinline__ float exchange_f32(float value, int distance)
 /* dot with add, max
    bias_relu_softmax.yaml:10 logits: {op: linear, in: x, units: 1000}
    bias_relu_softmax.yaml:11 y: softmax(relu(logits), axis=-1) */
-extern "C" __global__ void __launch_bounds__(256) dot_0_kernel(const float *__restrict__ x, const float *__restrict__ x_1, const float *__restrict__ x_3, float *__restrict__ y)
+extern "C" __global__ void __launch_bounds__(256) dot_0_parts_kernel(const float *__restrict__ x, const float *__restrict__ x_1, float *__restrict__ t)
 {
     const int block = (int)blockIdx.x;
     __shared__ __align__(64) float left[1088];
@@ -49,25 +49,29 @@ extern "C" __global__ void __launch_bounds__(256) dot_0_kernel(const float *__re
     const int thread = (int)threadIdx.x;
     const int p = (block % 4);
     const int p_1 = (block / 4);
+    const int p_2 = (p_1 % 16);
+    const int p_3 = (p_1 / 16);
     const int row = (p * 64);
-    const int column = (p_1 * 64);
+    const int column = (p_2 * 64);
     const int warp = (thread / 32);
     const int lane = (thread % 32);
     const int m = (((warp / 2) * 16) + ((lane / 8) * 4));
     const int n = (((warp % 2) * 32) + ((lane % 8) * 4));
+    const int base = (p_3 * 256);
     const unsigned char spare = (thread < 128);
     const int place = (thread / 2);
     const int step = ((thread % 2) * 4);
     const int at = (row + place);
-    const int from = (at * 512);
+    const int from = (base + (at * 512));
     const int to = ((step * 68) + place);
     (void)to;
+    const int base_1 = (p_3 * 256);
     const unsigned char spare_1 = (thread < 128);
     const int place_1 = (thread / 2);
     const int step_1 = ((thread % 2) * 4);
     const int at_1 = (column + place_1);
     const unsigned char inside = (spare_1 & (at_1 < 1000));
-    const int from_1 = (at_1 * 512);
+    const int from_1 = (base_1 + (at_1 * 512));
     const int to_1 = ((step_1 * 68) + place_1);
     (void)to_1;
     f32x4 sum;
@@ -97,15 +101,15 @@ extern "C" __global__ void __launch_bounds__(256) dot_0_kernel(const float *__re
         right[((step_1 * 68) + place_1) + 136] = held_1.lane[2];
         right[((step_1 * 68) + place_1) + 204] = held_1.lane[3];
     }
-    for (int k = 0; k < 512; k += 8) {
+    for (int k = 0; k < 256; k += 8) {
         const int turn = ((k / 8) % 2);
         const int later = (((k / 8) + 1) % 2);
         const int next = (k + 8);
         __syncthreads();
         f32x4 held_2 = {0};
-        if (spare & (next < 512)) held_2 = *(const f32x4 *)&x[(from + next) + step];
+        if (spare & (next < 256)) held_2 = *(const f32x4 *)&x[(from + next) + step];
         f32x4 held_3 = {0};
-        if (inside & (next < 512)) held_3 = *(const f32x4 *)&x_1[(from_1 + next) + step_1];
+        if (inside & (next < 256)) held_3 = *(const f32x4 *)&x_1[(from_1 + next) + step_1];
         const int tile = (turn * 544);
         const int tile_1 = (turn * 544);
         #pragma unroll
@@ -147,44 +151,45 @@ extern "C" __global__ void __launch_bounds__(256) dot_0_kernel(const float *__re
         }
     }
     if ((column + n) < 1000) {
-        const f32x4 v = *(const f32x4 *)&x_3[column + n];
+        *(f32x4 *)&t[((((p_3 * 256000) + (row * 1000)) + (m * 1000)) + column) + n] = sum;
+    }
+    if ((column + n) < 1000) {
+        *(f32x4 *)&t[(((((p_3 * 256000) + (row * 1000)) + (m * 1000)) + column) + n) + 1000] = sum_1;
+    }
+    if ((column + n) < 1000) {
+        *(f32x4 *)&t[(((((p_3 * 256000) + (row * 1000)) + (m * 1000)) + column) + n) + 2000] = sum_2;
+    }
+    if ((column + n) < 1000) {
+        *(f32x4 *)&t[(((((p_3 * 256000) + (row * 1000)) + (m * 1000)) + column) + n) + 3000] = sum_3;
+    }
+}
+
+/* dot with add, max
+   bias_relu_softmax.yaml:10 logits: {op: linear, in: x, units: 1000}
+   bias_relu_softmax.yaml:11 y: softmax(relu(logits), axis=-1) */
+extern "C" __global__ void __launch_bounds__(128) dot_0_kernel(const float *__restrict__ x, float *__restrict__ y, const float *__restrict__ t)
+{
+    const int block = (int)blockIdx.x;
+    const int thread = (int)threadIdx.x;
+    const int number = ((block * 128) + thread);
+    if (number < 64000) {
+        const int p = (number % 250);
+        const int p_1 = (number / 250);
+        const int column = (p * 4);
+        const int first = ((p_1 * 1000) + column);
+        const f32x4 total = *(const f32x4 *)&t[first];
+        const f32x4 e1_ = *(const f32x4 *)&t[first + 256000];
+        f32x4 total_1;
+        #pragma unroll
+        for (int i_ = 0; i_ < 4; ++i_) total_1.lane[i_] = total.lane[i_] + e1_.lane[i_];
+        const f32x4 v = *(const f32x4 *)&x[column];
         f32x4 v_2;
         #pragma unroll
         for (int i_ = 0; i_ < 4; ++i_) {
-            const float v_1 = sum.lane[i_] + v.lane[i_];
+            const float v_1 = total_1.lane[i_] + v.lane[i_];
             v_2.lane[i_] = max_f32(v_1, 0.0f);
         }
-        *(f32x4 *)&y[(((row * 1000) + (m * 1000)) + column) + n] = v_2;
-    }
-    if ((column + n) < 1000) {
-        const f32x4 v_3 = *(const f32x4 *)&x_3[column + n];
-        f32x4 v_5;
-        #pragma unroll
-        for (int i_ = 0; i_ < 4; ++i_) {
-            const float v_4 = sum_1.lane[i_] + v_3.lane[i_];
-            v_5.lane[i_] = max_f32(v_4, 0.0f);
-        }
-        *(f32x4 *)&y[((((row * 1000) + (m * 1000)) + column) + n) + 1000] = v_5;
-    }
-    if ((column + n) < 1000) {
-        const f32x4 v_6 = *(const f32x4 *)&x_3[column + n];
-        f32x4 v_8;
-        #pragma unroll
-        for (int i_ = 0; i_ < 4; ++i_) {
-            const float v_7 = sum_2.lane[i_] + v_6.lane[i_];
-            v_8.lane[i_] = max_f32(v_7, 0.0f);
-        }
-        *(f32x4 *)&y[((((row * 1000) + (m * 1000)) + column) + n) + 2000] = v_8;
-    }
-    if ((column + n) < 1000) {
-        const f32x4 v_9 = *(const f32x4 *)&x_3[column + n];
-        f32x4 v_11;
-        #pragma unroll
-        for (int i_ = 0; i_ < 4; ++i_) {
-            const float v_10 = sum_3.lane[i_] + v_9.lane[i_];
-            v_11.lane[i_] = max_f32(v_10, 0.0f);
-        }
-        *(f32x4 *)&y[((((row * 1000) + (m * 1000)) + column) + n) + 3000] = v_11;
+        *(f32x4 *)&y[(p_1 * 1000) + column] = v_2;
     }
 }
 
