@@ -7,8 +7,7 @@ static __device__ __forceinline__ void copy_async(void *to, const void *from, bo
     const uint32_t address = (uint32_t)__cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0));
 #else
-    if (there) memcpy(to, from, 16);
-    else memset(to, 0, 16);
+    for (int word = 0; word < 4; ++word) ((uint32_t *)to)[word] = there ? ((const uint32_t *)from)[word] : 0u;
 #endif
 }
 
