@@ -65,7 +65,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
         return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
     by_plane = planes.pays(group, target, after)
     by_channel = not by_plane and _depthwise(group) and not target.size
-    x, edges, launches = _input(group, target, name, padded=not by_channel)
+    x, edges, launches = _input(group, target, name, padded=not by_channel and not (by_plane and planes.masks(group, target)))
     kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
     if kernel is None:
         kernel, made = operands.materialize(hero.inputs[1], group, target, f"{name}_kernel")

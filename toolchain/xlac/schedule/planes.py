@@ -7,6 +7,7 @@ for each tap along it, and a tap's weight is one number for all lanes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from xlac.ir.dims import Dim, at_opt, static, volume
@@ -34,7 +35,7 @@ from xlac.schedule.tiles import Tile
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Expr, LoopKind, Var
+from xlac_sdk.kernel import Const, Expr, LoopKind, Var
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -59,6 +60,13 @@ def pays(group: Group, target: Target, after: Epilogue) -> bool:
     return dense and alone and at_opt(shape[op.spatial[-1]]) > 1 and all(_last(op, after, node) for node in group.outputs)
 
 
+def masks(group: Group, target: Target) -> bool:
+    """Whether windows may leave x in the kernel, which then masks what it loads; elsewhere x is copied with its padding."""
+    op = group.hero.op
+    assert isinstance(op, Conv)
+    return target.masked and not any(n > 0 for n in (*op.low[:-2], *op.high[:-2]))
+
+
 def _last(op: Conv, after: Epilogue, output: Node) -> bool:
     """Whether the last spatial axis is an output's last."""
     letters = list(op.layout[2])
@@ -72,7 +80,7 @@ def _last(op: Conv, after: Epilogue, output: Node) -> bool:
 def launches(
     group: Group, target: Target, name: str, after: Epilogue, g: Geometry, left: Source, right: Source, kernel: View
 ) -> list[Launching]:
-    """The kernel, over an x whose windows stay inside it."""
+    """The kernel, over an x whose windows stay inside it unless it `masks`."""
     elements = Elements(Builder(), group, target)
     _Planes(elements, after, g, left, right, kernel, target).write()
     return [elements.launch(name, cost.work(group))]
@@ -129,16 +137,59 @@ class _Planes:
             start = build.add(start, build.mul(first, g.moves(self.down)))
         base = builder.let("a", start)
         weights = builder.let("b", self.weights.base([at["C"]], build.index(0), self.depth))
-        lanes = nest.lanes_for(self.target, (self.accumulate,), g.result[self.across])
+        edge = g.edges.get(self.down)
+        if edge is None:
+            self._row(at, first, rows, base, weights, inside=True)
+            return
+        top, (height,) = build.sub(build.mul(first, self._step(self.down)), edge.low), static((edge.extent,))
+        bottom = build.add(top, (rows - 1) * self._step(self.down) + (self.taps[self.down] - 1) * self._apart(self.down))
+        zeroth, last, both, less = build.index(0), build.index(height - 1), Primitive.AND, Primitive.LE
+        with builder.when(build.apply(both, build.apply(less, zeroth, top), build.apply(less, bottom, last))):
+            self._row(at, first, rows, base, weights, inside=True)
+        either, less = Primitive.OR, Primitive.LT
+        with builder.when(build.apply(either, build.apply(less, top, zeroth), build.apply(less, last, bottom))):
+            self._row(at, first, rows, base, weights, inside=False)
+
+    def _row(self, at: dict[str, Expr], first: Expr, rows: int, base: Expr, weights: Expr, inside: bool) -> None:
+        """A band from end to end, vector by vector; `inside` when all its windows are, from top to bottom."""
+        g = self.g
+        (width,) = static((g.result[self.across],))
+        lanes = nest.lanes_for(self.target, (self.accumulate,), width)
+        edge = g.edges.get(self.across)
 
         def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
             for pixel in bases:
-                self._tile(at, first, rows, pixel, wide, mask, build.add(base, pixel), weights)
+                self._tile(at, first, rows, pixel, wide, mask, build.add(base, pixel), weights, inside)
 
-        nest.strips(builder, self.target, 0, g.result[self.across], lanes, 1, strip)
+        if edge is None:
+            nest.strips(self.builder, self.target, 0, width, lanes, 1, strip)
+            return
+        (size,) = static((edge.extent,))
+        reach = (self.taps[self.across] - 1) * self._apart(self.across) + lanes
+        starts = range(0, width, lanes)
+        whole = [n for n in starts if edge.low <= n <= min(size + edge.low - reach, width - lanes)]  # neighbours, all inside x
+        for pixel in starts:
+            if pixel not in whole:
+                self._end(strip, pixel, width, lanes)
+            elif pixel == whole[0]:
+                with self.builder.loop("i", pixel, whole[-1] + lanes, lanes) as i:
+                    strip([i], lanes, None)
+
+    def _end(self, strip: nest.Strip, pixel: int, width: int, lanes: int) -> None:
+        """A vector of pixels at an end of the row."""
+        full = pixel + lanes <= width
+        below = build.apply(Primitive.LT, build.ramp(build.index(pixel), 1, lanes), build.splat(build.index(width), lanes))
+        strip([build.index(pixel)], lanes, None if full else below)
+
+    def _step(self, letter: str) -> int:
+        return self.g.op.strides[self.g.op.spatial.index(letter)]
+
+    def _apart(self, letter: str) -> int:
+        return self.g.op.rhs_dilation[self.g.op.spatial.index(letter)]
 
     def _tile(
-        self, at: dict[str, Expr], first: Expr, rows: int, pixel: Expr, lanes: int, mask: Expr | None, where: Expr, weights: Expr
+        self, at: dict[str, Expr], first: Expr, rows: int, pixel: Expr, lanes: int, mask: Expr | None, where: Expr, weights: Expr,
+        inside: bool,
     ) -> None:  # fmt: skip
         """`rows` rows by one vector of pixels."""
         g, builder = self.g, self.builder
@@ -147,7 +198,7 @@ class _Planes:
 
         def level(number: int, a: Expr, b: Expr) -> None:
             if number == len(self.outer):
-                self._taps(sums, a, b, strides, lanes, mask)
+                self._taps(sums, a, b, strides, lanes, mask, first, pixel, inside)
                 return
             letter = self.outer[number]
             with builder.loop("k", 0, self.taps[letter]) as k:
@@ -163,22 +214,44 @@ class _Planes:
                 self.after.store(self.elements, tuple(known[s] for s in g.op.layout[2]), total)
 
     def _taps(
-        self, sums: list[Var], where: Expr, weights: Expr, strides: dict[str, Dim], lanes: int, mask: Expr | None
-    ) -> None:
+        self, sums: list[Var], where: Expr, weights: Expr, strides: dict[str, Dim], lanes: int, mask: Expr | None,
+        first: Expr, pixel: Expr, inside: bool,
+    ) -> None:  # fmt: skip
         """Every row of x that the tile sees, and of each what every tap along it sees."""
         g, builder = self.g, self.builder
-        spatial = list(g.op.spatial)
-        step, apart = (0, 0) if not self.down else (g.op.strides[spatial.index(self.down)], g.op.rhs_dilation[spatial.index(self.down)])
+        step, apart = (self._step(self.down), self._apart(self.down)) if self.down else (0, 0)
         seen: dict[int, list[tuple[int, int]]] = {}  # the rows of x: which rows of the result, by which tap
         for row in range(len(sums)):
             for tap in range(self.taps[self.down] if self.down else 1):
                 seen.setdefault(row * step + tap * apart, []).append((row, tap))
         for line, users in sorted(seen.items()):
             at_line = build.add(where, g.x[self.down] * line) if self.down else where
+            valid = None if inside else self._valid(self.down, build.add(build.mul(first, step), line), 1)
             for across in range(self.taps[self.across]):
                 place = build.add(at_line, g.reaches(self.across) * across)
-                value = builder.let("x", read(self.elements, self.left, place, lanes, self.accumulate, mask))
+                loaded = self._mask(pixel, across, lanes, mask, valid)
+                value = builder.let("x", read(self.elements, self.left, place, lanes, self.accumulate, loaded))
                 for row, tap in users:
                     at = build.add(weights, strides.get(self.down, 0) * tap + strides[self.across] * across)
                     weight = read(self.elements, self.weights.source, at, 1, self.accumulate)
                     builder.assign(sums[row], multiply_add(self.target, value, build.splat(weight, lanes), sums[row]))
+
+    def _mask(self, pixel: Expr, tap: int, lanes: int, mask: Expr | None, valid: Expr | None) -> Expr | None:
+        """The lanes that a tap of a vector of pixels may load; None: all."""
+        parts = [mask] if mask is not None else []
+        if valid is not None:
+            parts.append(build.splat(valid, lanes))
+        edge = self.g.edges.get(self.across)
+        if edge is not None and isinstance(pixel, Const):
+            (size,) = static((edge.extent,))
+            begin = int(pixel.value) + tap * self._apart(self.across) - edge.low
+            if begin < 0 or begin + lanes > size:
+                parts.append(self._valid(self.across, build.ramp(build.index(begin + edge.low), 1, lanes), lanes))
+        return None if not parts else self.builder.let("mask", reduce(lambda a, b: build.apply(Primitive.AND, a, b), parts))
+
+    def _valid(self, letter: str, at: Expr, lanes: int) -> Expr:
+        """Whether places along an axis, counted from where the padding begins, are inside x."""
+        edge = self.g.edges[letter]
+        (size,) = static((edge.extent,))
+        low, high = (build.splat(build.index(n), lanes) for n in (edge.low, edge.low + size))
+        return build.apply(Primitive.AND, build.apply(Primitive.LE, low, at), build.apply(Primitive.LT, at, high))
