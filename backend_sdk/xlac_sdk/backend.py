@@ -120,7 +120,7 @@ class Device(ABC):
         """Runs one kernel, ordered after earlier copies and launches."""
 
     def call(self, step: Call, pointers: tuple[int, ...]) -> None:
-        """Runs a whole operation, which only a device whose target claims some is asked to do."""
+        """Runs a whole operation, whose sizes are known; only a device whose target claims some is asked to."""
         raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{step.name}'"))
 
     @abstractmethod

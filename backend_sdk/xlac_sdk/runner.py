@@ -170,7 +170,7 @@ class Runner:
                 case Stamp(log=log, code=code):
                     self._stamp(log, code, counters)
                 case Call(arguments=arguments):
-                    self.device.call(step, tuple(self._address(a, counters) for a in arguments))
+                    self.device.call(step.at(counters), tuple(self._address(a, counters) for a in arguments))
 
 
 def _free(device: Device, addresses: list[int]) -> None:

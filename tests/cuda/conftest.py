@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from cublaslt_harness import Library
+from cublaslt_harness import Asked, Library
 from cuda_harness import STANDIN, Counts, OnStandin, standin
 
 from xlac_cuda import cublaslt, products
@@ -52,3 +52,15 @@ def library(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library
     yield found
     cublaslt.found.cache_clear()
     assert found("held") == 0
+
+
+@pytest.fixture
+def cublas(on_gpu: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `Asked` compiles for: the stand-in, or this machine's GPU and its cuBLASLt."""
+    if not on_gpu:
+        request.getfixturevalue("library")
+        return
+    if cublaslt.found() is None:
+        pytest.skip("cuBLASLt is not installed")
+    monkeypatch.setattr(Asked, "backend", CudaBackend())
+    monkeypatch.setattr(Asked, "arch", "")

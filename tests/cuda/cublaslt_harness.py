@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from cuda_harness import ARCH, STANDIN, OnStandin
@@ -23,14 +23,15 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.leaf import Param
 from xlac.passes.specialize import substituted
-from xlac_cuda import architectures
+from xlac_cuda.backend import CudaBackend
 from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Call
 from xlac_sdk.target import Request, Target
 
 Array = NDArray[Any]
 F32, F16, BF16 = DType.F32, DType.F16, DType.BF16
-SIGNED = {F32: 1e-5, F16: 2e-3, BF16: 1.6e-2}  # bounds on results of order 1: one rounding to the type
+BOUNDS = {F32: 1e-5, F16: 2e-3, BF16: 1.6e-2}  # on results of order 1: one rounding to the type
+OF_TF32 = {**BOUNDS, F32: 2e-3}
 
 
 class Library:
@@ -49,21 +50,23 @@ class Library:
         return bytes(self._library.standin_cublaslt_complaint()).decode()
 
 
-def target() -> Target:
-    """An H100's, for which every product is large."""
-    made = architectures.target(Request(arch=f"{ARCH}+cublaslt"))
-    return replace(made, products=frozenset(replace(known, least=1, flops=1, workspace=4096) for known in made.products))
-
-
 class Asked:
-    """Outputs compiled for the stand-in; closed when the test is done."""
+    """Outputs compiled for an H100, or this machine's GPU, for which every product is large; closed when the test is done."""
+
+    backend: ClassVar[CudaBackend] = OnStandin()
+    arch: ClassVar[str] = f"{ARCH}+cublaslt"
+    bounds: ClassVar[Mapping[DType, float]] = BOUNDS
 
     def __init__(self, *outputs: Node, precision: str = "default") -> None:
         self.inputs = tuple(n for n in walk(outputs) if isinstance(n.op, Param))
         self.graph = Graph("asked", self.inputs, {f"o{k}": node for k, node in enumerate(outputs)})
         dims: dict[str, Symbol] = {s.name: s for n in self.inputs for size in n.shape for s in symbols(size)}
-        self.lowered = lower(Model(self.graph, {}, dims=dims, precision=precision), target())
-        self.compiled: Compiled = executable(self.lowered, OnStandin())
+        self.lowered = lower(Model(self.graph, {}, dims=dims, precision=precision), self.target())
+        self.compiled: Compiled = executable(self.lowered, self.backend)
+
+    def target(self) -> Target:
+        made = self.backend.target(Request(arch=self.arch))
+        return replace(made, products=frozenset(replace(known, least=1, flops=1, workspace=4096) for known in made.products))
 
     def __enter__(self) -> Self:
         return self
@@ -88,7 +91,7 @@ class Asked:
         wanted = interpret(substituted(self.graph, sizes), feeds, {}, float64=True)
         found = self.compiled(**feeds)
         for (name, node), array in zip(self.graph.outputs.items(), found if isinstance(found, tuple) else (found,), strict=True):
-            exact, bound = np.asarray(wanted[name], np.float64), SIGNED[node.type.dtype]
+            exact, bound = np.asarray(wanted[name], np.float64), self.bounds[node.type.dtype]
             np.testing.assert_allclose(np.asarray(array, np.float64), exact, rtol=bound, atol=bound)
 
 
