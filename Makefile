@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu -e backends/cuda
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-onnx test-cross test-jax lint types specs conformance fuzz docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-onnx test-cross test-jax lint types specs conformance pycuda test-cuda test-gpu gpu-wheels fuzz docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -39,6 +39,25 @@ test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; tr
 
 cuda: $(VENV)/.tested ## every shipped spec and conformance case compiled for GPUs that need not be there; minutes
 	$(BIN)/python -m pytest -n 2 --all tests/cuda/test_cuda_text.py tests/cuda/test_cuda_build.py
+
+pycuda: $(VENV)/.tested ## builds pycuda where `pip install pycuda` cannot (a minute), and installs it; needs CUDA's headers, no GPU
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check mako pytools
+	$(BIN)/python backends/cuda/pycuda_wheel.py out/wheels
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps out/wheels/pycuda-*.whl
+
+test-cuda: $(VENV)/.tested ## every case of the cuda backend on the stand-in for a GPU, and with every access watched: minutes
+	$(BIN)/python -m pytest -n 2 --dist worksteal --all tests/cuda
+
+GPU_PYTHON ?= $(BIN)/python
+GPU_WHEELS ?= .whl
+
+test-gpu: $(if $(findstring $(BIN),$(GPU_PYTHON)),$(VENV)/.tested) ## everything on this machine's GPU: conformance, compute-sanitizer, float64, other libraries
+	$(GPU_PYTHON) -m pytest -n 4 --dist worksteal --gpu --all tests/cuda/test_cuda_conformance.py tests/cuda/test_cuda_specs.py tests/cuda/test_cuda_gpu.py
+
+gpu-wheels: $(VENV)/.tested ## what `make test-gpu` needs on a machine without a network: bench/gpu/README.md says how it is used there
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(GPU_WHEELS) . ./backend_sdk ./backends/reference ./backends/c ./backends/cpu ./backends/cuda
+	$(BIN)/python -m pip download --quiet --only-binary=:all: --python-version 3.12 --implementation cp --platform manylinux_2_28_x86_64 \
+	  --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --dest $(GPU_WHEELS) pydantic ruamel.yaml click
 
 conformance: $(VENV)/.tested ## every op and kernel case on every installed backend, with a report
 	for target in reference c cpu; do $(BIN)/xlac backend test $$target || exit 1; done

@@ -214,6 +214,23 @@ def test_run_writes_into_arrays_on_the_device(model: Compiled, counts: Counts) -
     total.free()
 
 
+def test_arrays_that_begin_anywhere_are_copied(model: Compiled, counts: Counts) -> None:
+    x, y = drawn(1), drawn(2)
+    given, total = (LikeCupy(np.zeros(16, np.float32), gpu()) for _ in range(2))
+    with gpu().current():
+        gpu().upload(given.address + 4, x.ctypes.data, x.nbytes, given.stream)
+    for one in (given, total):
+        one.address, one.values = one.address + 4, x
+    most = LikeCupy(np.zeros(3, np.float32), gpu())
+    assert np.allclose(model(given, y)["total"], of(x, y)["total"])
+    model.run({"x": given, "y": y}, {"total": total, "most": most})
+    assert np.allclose(total.read(), of(x, y)["total"]) and np.allclose(most.read(), of(x, y)["most"])
+    for one in (given, total):
+        one.address -= 4
+        one.free()
+    most.free()
+
+
 @pytest.mark.parametrize(
     ("values", "code"),
     [(np.zeros(SHAPE, np.float64), "XL6002"), (np.zeros((3, 4), np.float32), "XL6003"), (np.zeros((5,), np.float32), "XL6003")],

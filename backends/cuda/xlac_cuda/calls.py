@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from xlac_cuda.executable import CudaExecutable
 
 
+ALIGN = 16  # bytes: what kernels rely on; arrays that begin elsewhere are copied
+
+
 @dataclass(frozen=True, slots=True)
 class _Shaped:
     shape: tuple[int, ...]
@@ -76,7 +79,12 @@ def _placed(executable: CudaExecutable, number: int, one: Any, stream: int) -> i
             executable._results.order(one.stream, stream)
         elif stream != executable.stream:
             executable._results.order(executable.stream, stream)
-        return one.address
+        if one.address % ALIGN == 0:
+            return one.address
+        nbytes = int(np.prod(one.shape, dtype=np.int64)) * executable.program.inputs[number].dtype.nbytes
+        if nbytes:
+            executable.gpu.move(executable.memory.own[number], one.address, nbytes, stream)
+        return executable.memory.own[number]
     address = executable.memory.own[number]
     executable._staging.upload(address, np.ascontiguousarray(one).reshape(-1).view(np.uint8), stream)
     return address
@@ -102,7 +110,7 @@ def _results(executable: CudaExecutable, sizes: Mapping[str, int], outputs: Mapp
             check(f"output '{slot.name}'", slot.dtype, shape, one, executable.gpu.index)
             if one.stream is not None:
                 executable._results.order(one.stream, stream)
-            targets.append(one.address)
+            targets.append(one.address if one.address % ALIGN == 0 else executable.memory.own[len(program.inputs) + number])
             made.append(one)
         else:
             if not isinstance(value, np.ndarray) or value.dtype != slot.dtype.numpy or value.shape != shape or not value.flags.c_contiguous:
@@ -130,6 +138,11 @@ def _delivered(executable: CudaExecutable, results: list[Any], outputs: Mapping[
         if isinstance(result, np.ndarray):
             address = executable.memory.own[len(executable.program.inputs) + number]
             executable._staging.download(result.reshape(-1).view(np.uint8), address, stream)
-        elif isinstance(result, Given) and result.stream is not None:
+            continue
+        slot = executable.program.outputs[number]
+        nbytes = int(np.prod(result.shape, dtype=np.int64)) * slot.dtype.nbytes
+        if result.address % ALIGN and nbytes:
+            executable.gpu.move(result.address, executable.memory.own[len(executable.program.inputs) + number], nbytes, stream)
+        if result.stream is not None:
             executable._results.order(stream, result.stream)
     return None
