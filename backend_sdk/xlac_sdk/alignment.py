@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
+from typing import TYPE_CHECKING
 
 from xlac_sdk.dims import divisor
-from xlac_sdk.kernel import Kernel
 from xlac_sdk.program import Argument, Launch, Program, Slot, walk
+
+if TYPE_CHECKING:
+    from xlac_sdk.kernel import Kernel
 
 
 def alignments(program: Program, start: Callable[[Slot], int]) -> dict[Kernel, tuple[int, ...]]:

@@ -19,7 +19,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from xlac_cpu.machine import host
 from xlac_sdk.program import Program
 from xlac_sdk.sizes import sources
 
@@ -61,6 +60,7 @@ def supported() -> bool:
 def object_code() -> bytes:
     """The object with `call` and `discard`, for this machine; every program's library has a copy."""
     from xlac_cpu import module, objects
+    from xlac_cpu.machine import host
 
     machine = host()
     text = module.template("fastcall.ll.j2").render(

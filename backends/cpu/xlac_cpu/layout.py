@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import gcd
+from typing import TYPE_CHECKING
 
 from xlac_sdk import alignment
-from xlac_sdk.kernel import Kernel
 from xlac_sdk.program import Program, Role, Slot
+
+if TYPE_CHECKING:
+    from xlac_sdk.kernel import Kernel
 
 ALIGNMENT = 64  # of the arena, the state block and constants that had to be copied
 
