@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_harness import Counts, OnStandin
+from cuda_harness import ARCH, Counts, OnStandin
 
 from xlac.compiler import Lowered, executable, lower
 from xlac.ir.dims import static
@@ -21,8 +25,9 @@ from xlac.schedule.gpu import instructions
 from xlac_cuda import compiler, nvrtc, resources
 from xlac_cuda.architectures import described
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.instructions import INSTRUCTIONS
+from xlac_cuda.instructions import HOPPER, INSTRUCTIONS
 from xlac_sdk.dtypes import DType
+from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request, Target
 
 D = DType
@@ -64,6 +69,7 @@ CASES = {
     "i8": (lambda: product(72, 136, 96, D.I8, out=D.I32), 0.0),
     "tf32": (lambda: product(72, 136, 96, D.F32), 5e-3),
     "long sums": (lambda: build.maximum(product(64, 64, 1024, D.BF16), 0.0), 1e-2),
+    "warp groups": (lambda: product(100, 200, 136, D.BF16, "nt"), 1e-2),
     "few rows": (lambda: product(3, 200, 300, D.BF16), 1e-2),
     "few rows, turned": (lambda: product(3, 200, 304, D.F32, "nt"), 1e-5),
     "many queries": (lambda: attention((2, 150, 64), (1, 150, 64), D.BF16, causal=True), 2e-2),
@@ -73,7 +79,9 @@ CASES = {
 
 def agree(case: str, backend: CudaBackend) -> None:
     made, tolerance = CASES[case]
-    ready = lowered(backend.target(Request()), made(), precision="fast" if case == "tf32" else "default")
+    target = backend.target(Request(arch=ARCH + "+wgmma" if case == "warp groups" else ""))
+    target = replace(target, processors=1) if case == "warp groups" else target
+    ready = lowered(target, made(), precision="fast" if case == "tf32" else "default")
     graph, rng = ready.model.graph, np.random.default_rng(0)
     feeds = {}
     for node in graph.inputs:
@@ -104,6 +112,10 @@ def test_products_whose_every_access_is_watched(case: str, counts: Counts, reque
 def test_schedules_and_text_have_the_same_instructions() -> None:
     asked = {instructions.COPY, instructions.COMMIT, instructions.WAIT, instructions.WARP_BARRIER, *instructions.MMA.values()}
     assert asked == set(INSTRUCTIONS) == described("sm_80").instructions
+    assert {instructions.FENCE, *instructions.GROUPED.values()} == set(HOPPER)
+    assert CudaBackend().target(Request(arch="sm_90a+wgmma")).instructions == {*INSTRUCTIONS, *HOPPER}
+    with pytest.raises(SourceError, match="wgmma"):
+        CudaBackend().target(Request(arch="sm_80+wgmma"))
 
 
 @compiles
@@ -123,3 +135,27 @@ def test_large_products_spill_no_registers(arch: str) -> None:
         assert (kernel.local, kernel.stored, kernel.loaded) == (0, 0, 0), name
     for word in ("mma.sync.aligned.m16n8k16", "ldmatrix.sync", "cp.async.cg"):
         assert word in code.ptx
+
+
+@compiles
+def test_products_of_four_warps_are_hoppers_own(tmp_path: Path) -> None:
+    """No GPU has run these; what is known is that they compile to the instruction, one after the other, without spills."""
+    target = CudaBackend().target(Request(arch="sm_90a+wgmma"))
+    (text,) = CudaBackend().emit(lowered(target, product(4096, 4096, 4096, D.BF16, "nt")).program, target).values()
+    code = compiler.compiled(text)
+    (kernel,) = resources.used(code.log).values()
+    assert (kernel.local, kernel.stored, kernel.loaded) == (0, 0, 0)
+    assert code.ptx.count("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16") == 4
+    assert "wgmma" not in code.log.lower().replace("wgmma.", ""), "ptxas says that it serialises them"
+    tool = disassembler()
+    if tool is not None:
+        (tmp_path / "code.cubin").write_bytes(code.cubin)
+        listing = subprocess.run([tool, str(tmp_path / "code.cubin")], capture_output=True, text=True, check=True).stdout
+        assert listing.count("HGMMA.64x256x16.F32.BF16") == 4
+
+
+def disassembler() -> str | None:
+    """nvdisasm, on the path or from NVIDIA's wheel."""
+    wheel = find_spec("nvidia")
+    places = [Path(folder) / "cu13" / "bin" / "nvdisasm" for folder in (wheel.submodule_search_locations or ())] if wheel else []
+    return shutil.which("nvdisasm") or next((str(place) for place in places if place.is_file()), None)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from xlac_cuda import claims
-from xlac_cuda.instructions import INSTRUCTIONS
+from xlac_cuda.instructions import HOPPER, INSTRUCTIONS
 from xlac_cuda.lowering import LACKS, NATIVE
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Request, Target
 
+GROUPS = "wgmma"  # the feature: products of four warps, which no GPU has run yet
 WARP, BLOCK_THREADS, ACCESS_BYTES = 32, 1024, 16
 SPELLED = re.compile(r"sm_(\d+)([af]?)")
 
@@ -45,14 +46,17 @@ NAMES = tuple(f"sm_{number}{letter}" for number in KNOWN for letter in ("", *OWN
 
 
 def target(request: Request, gpu: int = 0) -> Target:
-    """The facts of `--arch`, or of this machine's GPU of a number; `sm_90a+cublaslt` lets products be those of cuBLASLt. Raises
-    SourceError for one that is not known."""
+    """The facts of `--arch`, or of this machine's GPU of a number; `sm_90a+cublaslt` lets products be those of cuBLASLt, and
+    `sm_90a+wgmma` those of four warps. Raises SourceError for one that is not known."""
     for what, given in (("CPU", request.cpu), ("triple", request.triple), ("features", request.features)):
         if given:
             problem = f"the cuda backend takes no {what} ('{given}')"
             raise SourceError(Diagnostic("XL5201", problem, hint="--arch sm_90a names a GPU's architecture"))
     name, *features = (request.arch or _here(gpu)).split("+")
     made, capability = described(name, size=request.size), int(name.removeprefix("sm_").rstrip("af"))
+    if name == "sm_90a" and GROUPS in features:
+        features.remove(GROUPS)
+        made = replace(made, instructions=made.instructions | HOPPER.keys())
     return replace(made, products=claims.products(features, capability, at_once=not request.arch and not request.ahead))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xlac_cuda.instructions import INSTRUCTIONS
+from xlac_cuda.instructions import HOPPER, INSTRUCTIONS
 from xlac_sdk.cdialect import FLOATS, INTEGERS, KEYWORDS
 from xlac_sdk.ctext import C99
 from xlac_sdk.primitives import Primitive
@@ -37,5 +37,5 @@ CUDA = replace(
     pool="extern __shared__ __align__({align}) unsigned char {name}[];",
     most_shared=STATIC_SHARED,
     atomic="atomic_{p}_{d}(&{place}, {value})",
-    instructions=INSTRUCTIONS,
+    instructions={**INSTRUCTIONS, **HOPPER},
 )

@@ -23,7 +23,16 @@ INSTRUCTIONS = {
 }
 """By name: operands in the order that the schedules give them."""
 
-FUNCTIONS = {"copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh"}
+MULTIPLY_GROUP = "multiply_group<{kind}>({{0}}, &{{1}}[{{2}}], {{3}}, &{{4}}[{{5}}])"
+
+HOPPER = {
+    "cuda.fence_async": "fence_async()",
+    "cuda.wgmma.m64n256k64.bf16": MULTIPLY_GROUP.format(kind="Bf16Group"),
+    "cuda.wgmma.m64n256k64.f16": MULTIPLY_GROUP.format(kind="F16Group"),
+}
+"""Of sm_90a. No GPU has run them yet, so schedules see them only where `--arch sm_90a+wgmma` asks for them."""
+
+FUNCTIONS = {"copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh", "multiply_group<": "warpgroups.cuh"}
 """What is called, and the file that has it."""
 
 

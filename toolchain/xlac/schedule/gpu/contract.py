@@ -14,7 +14,7 @@ from xlac.schedule import cost
 from xlac.schedule.contraction import Contraction, Source
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.gpu import blocks, skinny, split, tensor_cores
+from xlac.schedule.gpu import blocks, skinny, split, tensor_cores, warpgroups
 from xlac.schedule.gpu.matmul import Matmul
 from xlac.schedule.gpu.product import Product, product
 from xlac.schedule.gpu.results import Stores
@@ -57,6 +57,13 @@ class _Tiled:
 
 def _tiled(p: Product, target: Target) -> _Tiled:
     """On tensor cores, where they take the operands as they are; else on ordinary arithmetic."""
+    groups = warpgroups.choose(p, target)
+    if groups:
+
+        def by_groups(elements: Elements, after: Stores, p: Product) -> None:
+            warpgroups.WarpGroups(elements, after, p, groups, target).write()
+
+        return _Tiled(_blocks(p, groups.rows, groups.columns), groups.step, by_groups)
     dtype = tensor_cores.operand(p, target)
     cores = tensor_cores.choose(target, p, dtype) if dtype else None
     if dtype and cores:

@@ -32,9 +32,9 @@ class Grid:
     threads: int  # of a block, a power of two
     allocations: list[Stmt]  # what is written before the threads begin
 
-    def shared(self, hint: str, dtype: DType, size: int) -> Buffer:
-        """Memory that the threads of a block share."""
-        buffer = Buffer(self.builder.fresh(hint), dtype, size, Space.SHARED)
+    def shared(self, hint: str, dtype: DType, size: int, align: int = 64) -> Buffer:
+        """Memory that the threads of a block share; it begins at a multiple of `align` bytes."""
+        buffer = Buffer(self.builder.fresh(hint), dtype, size, Space.SHARED, align=align)
         self.allocations.append(Allocate(buffer))
         return buffer
 

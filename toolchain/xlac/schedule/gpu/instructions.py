@@ -25,6 +25,10 @@ MMA = {
     DType.I8: "cuda.mma.m16n8k32.i8",
 }  # fmt: skip
 """By the operands' type. A product takes 32 bytes of each row."""
+GROUP = 4  # warps that multiply together where they do
+GROUPED = {DType.F16: "cuda.wgmma.m64n256k64.f16", DType.BF16: "cuda.wgmma.m64n256k64.bf16"}
+"""Products of four warps: 64 rows, 256 columns, and 128 bytes of each row's sum."""
+FENCE = "cuda.fence_async"
 
 
 def permitted(target: Target, precision: str) -> Target:
@@ -116,6 +120,22 @@ def multiply(sums: Buffer, left: Operand, right: Operand, step: Expr, lane: Expr
             total = build.apply(P.ADD, total, build.fold(P.ADD, build.apply(P.MUL, *values)))
         builder.store(sums, at, total)
     return Instruction(MMA[dtype], operands, builder.body())
+
+
+def multiply_grouped(sums: Buffer, left: Operand, right: Operand, lane: Expr, columns: int) -> Instruction:
+    """Adds the products of a warp's 16 rows over a tile's whole rows of 128 bytes, as `multiply` would step by step.
+
+    The four warps of a group do so together: their rows follow each other, and the first of a group is a multiple of 64.
+    """
+    dtype, steps = left.layout.dtype, range(0, left.layout.width, BYTES // left.layout.dtype.nbytes)
+    parts = (multiply(sums, left, right, build.index(step), lane, (1, columns // COLUMNS)) for step in steps)
+    meaning = tuple(stmt for part in parts for stmt in part.meaning)
+    return Instruction(GROUPED[dtype], (sums, left.buffer, left.start, left.first, right.buffer, right.start), meaning)
+
+
+def fence() -> Instruction:
+    """What this thread has copied to SHARED memory is there for products of groups, once a barrier has passed."""
+    return Instruction(FENCE, (), ())
 
 
 def _along(operand: Operand, place: Expr, step: Expr, dtype: DType) -> Expr:

@@ -14,7 +14,7 @@ from xlac.schedule.gpu import instructions
 from xlac.schedule.gpu.staging import Staging
 from xlac_sdk import build
 from xlac_sdk.build import Builder
-from xlac_sdk.kernel import Buffer, Const, Expr
+from xlac_sdk.kernel import Buffer, Const, Expr, Instruction
 from xlac_sdk.target import Target
 
 
@@ -33,7 +33,7 @@ class Lane:
 
 def run(
     builder: Builder, target: Target, lanes: Sequence[Lane], first: Expr, end: build.Number, step: int, stages: int,
-    multiply: Callable[[Expr, list[Expr]], None], depth: Dim,
+    multiply: Callable[[Expr, list[Expr]], None], depth: Dim, before: Instruction | None = None,
 ) -> None:  # fmt: skip
     """`multiply(k, starts)` for every tile of the sum from `first` to `end`, which are multiples of `step`.
 
@@ -57,6 +57,8 @@ def run(
         ahead_by = builder.let("next", build.add(k, (stages - 1) * step))
         if sent:
             builder.emit(instructions.wait(stages - 2))
+        if before is not None:
+            builder.emit(before)
         builder.barrier()
         for lane in sent:
             lane.side.send(ahead_by, lane.buffer, lane.at(later))
