@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from accesses import conflicts, sectors, touches
+from accesses import conflicts, sectors, statements, touches
 from gpu_harness import LARGE, SMALL, agree, apply, lowered, param
 
 from xlac.ir.dims import Dim, symbol
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
+from xlac_sdk.grid import grid
+from xlac_sdk.kernel import Store
+from xlac_sdk.ranges import Ranges, fits
 
 MILLION = 1 << 20
 
@@ -121,3 +124,18 @@ def test_results_take_the_place_of_operands() -> None:
     first = build.exp(x)
     agree(build.mul(build.add(first, build.reduce(first, "add")), first), target=SMALL)
     agree(build.mul(build.add(first, build.reduce(first, "add")), first), target=LARGE)
+
+
+@pytest.mark.parametrize("count", [1 << 28, 1 << 33])
+def test_addresses_have_as_many_bits_as_they_need(count: int) -> None:
+    """What a thread computes fits 32 bits where the elements do, and does not where they do not."""
+    (kernel,) = lowered(build.exp(param("x", (count,)))).program.kernels
+    found = grid(kernel)
+    assert found is not None
+    last = touches(kernel, found.count({}) - 1, found.threads - 1)
+    assert max(t.first + t.lanes for t in last) == count
+    known = Ranges()
+    indices = [s.index for s in statements(kernel.body) if isinstance(s, Store)]
+    assert indices
+    assert all(fits(known(i), DType.I64) for i in indices)
+    assert all(fits(known(i), DType.I32) for i in indices) == (count < 1 << 31)
