@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cublaslt_harness import BF16, F16, F32, OF_TF32, Asked, Library, linear, x
 from cuda_harness import Counts
+from test_cuda_arrays import LikeCupy, placed
 
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
@@ -130,7 +131,7 @@ def test_calls_are_recorded_in_the_graph_of_the_program(library: Library, counts
     with Asked(build.apply1("softmax", linear(F32, 8, 16, 24))) as asked:
         asked.agrees()
         recorded, launched = library("products"), counts.calls("cuGraphLaunch")
-        asked.agrees()
+        asked.agrees(asked.drawn({}, 1))
         assert library("products") == recorded and counts.calls("cuGraphLaunch") == launched + 1
 
 
@@ -138,3 +139,18 @@ def test_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLAC_CUDA_BLOCKING", "1")
     with Asked(build.apply1("softmax", linear(F32, 8, 16, 24))) as asked:
         asked.agrees()
+
+
+def test_arrays_of_the_device_are_elsewhere_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Asked(build.apply1("softmax", linear(F32, 8, 16, 24))) as asked:
+        kept = []
+        for seed in range(3):
+            feeds = asked.drawn({}, seed)
+            with placed(LikeCupy, monkeypatch, *feeds.values()) as arrays:
+                found = asked.compiled(*arrays)
+                kept.append(found)
+                total = feeds["x"].astype(np.float64) @ feeds["w"].T + feeds["b"]
+                powers = np.exp(total - total.max(-1, keepdims=True))
+                np.testing.assert_allclose(found.numpy(), powers / powers.sum(-1, keepdims=True), rtol=1e-4, atol=1e-6)
+        assert len({array.address for array in kept}) == 3
+        del kept, found
