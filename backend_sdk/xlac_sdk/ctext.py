@@ -101,9 +101,7 @@ class _Writer(Vectors):
         later.reverse()
         at = 0
         while at < len(body):
-            end = at
-            while end < len(body) and self.by_lane(body[end]) and self.by_lane(body[end]) == self.by_lane(body[at]):
-                end += 1
+            end = at + self.run(body[at:])
             if end > at:
                 yield from self.together(body[at:end], later[end], pad)
             else:
@@ -133,7 +131,7 @@ class _Writer(Vectors):
                 if value.lanes > 1:
                     yield from self.define(name, value, pad, mutable)
                 else:
-                    yield f"{pad}{'' if mutable else 'const '}{self.type(var)} {name} = {self.text(value)};"
+                    yield f"{pad}{'' if mutable else 'const '}{self.type(var)} {name} = {self.bare(value)};"
                 if var.name not in after:
                     yield f"{pad}(void){name};"
             case Assign(var=var, value=value):

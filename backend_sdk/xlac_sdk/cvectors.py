@@ -65,14 +65,33 @@ class Vectors(Expressions):
 
     # ---- several statements in one loop over lanes --------------------------------------------
 
-    def by_lane(self, stmt: Stmt) -> int:
-        """The lanes of a statement that makes each lane of a vector from that lane of others; 0 for any other."""
-        if not isinstance(stmt, Let | Assign) or stmt.value.lanes == 1:
-            return 0
-        for expr in walk(roots(stmt)):
-            if isinstance(expr, Fold | Shuffle | Exchange) or (isinstance(expr, Load) and expr.lanes > 1 and self.takes(expr)):
-                return 0
-        return stmt.value.lanes
+    def run(self, body: Sequence[Stmt]) -> int:
+        """How many statements from the first on make each lane of vectors from that lane of others, of as many lanes.
+
+        They may read one lane of a vector that none of them makes.
+        """
+        made: set[str] = set()
+        count = lanes = 0
+        for stmt in body:
+            if not isinstance(stmt, Let | Assign) or stmt.value.lanes == 1 or lanes not in (0, stmt.value.lanes):
+                break
+            if not all(self._by_lane(expr, made) for expr in walk(roots(stmt))):
+                break
+            count, lanes = count + 1, stmt.value.lanes
+            made.add(stmt.var.name)
+        return count
+
+    def _by_lane(self, expr: Expr, made: set[str]) -> bool:
+        match expr:
+            case Fold() | Exchange():
+                return False
+            case Load() if expr.lanes > 1:
+                return not self.takes(expr)
+            case Shuffle(values=(Var(name=name),), picks=(_,)):
+                return name not in made
+            case Shuffle():
+                return False
+        return True
 
     def together(self, stmts: Sequence[Stmt], after: frozenset[str], pad: str) -> Iterator[str]:
         """Such statements in one loop; vectors that nobody reads `after` it are scalars there."""
@@ -104,7 +123,7 @@ class Vectors(Expressions):
                 continue
             name = self.fresh()
             if expr.lanes == 1:
-                yield f"const {self.type(expr)} {name} = {self.write(expr)};"
+                yield f"const {self.type(expr)} {name} = {unwrapped(self.write(expr))};"
             else:
                 lines.append(f"const {self._lane_type(expr)} {name} = {unwrapped(self.write(expr))};")
                 self.alone.add(name)
@@ -141,7 +160,7 @@ class Vectors(Expressions):
         """Declares a name with a value."""
         kind, const = self.type(expr), "" if mutable else "const "
         if expr.lanes == 1:
-            yield f"{pad}{const}{kind} {name} = {self.write(expr)};"
+            yield f"{pad}{const}{kind} {name} = {unwrapped(self.write(expr))};"
             return
         known = self.texts.get(id(expr)) or (self.name(expr.name) if isinstance(expr, Var) else None)
         if known is not None:
@@ -164,7 +183,7 @@ class Vectors(Expressions):
     def assign(self, name: str, expr: Expr, pad: str) -> Iterator[str]:
         """Gives a name a new value."""
         if expr.lanes == 1:
-            yield f"{pad}{name} = {self.text(expr)};"
+            yield f"{pad}{name} = {self.bare(expr)};"
             return
         known = self.texts.get(id(expr))
         if known is not None:
@@ -187,7 +206,7 @@ class Vectors(Expressions):
     def stored(self, stmt: Store) -> str:
         """The store of a scalar, or of the present lane."""
         place = f"{self.name(stmt.buffer.name)}[{self.place(stmt.index, stmt.value.lanes)}]"
-        value = self.bare(stmt.value) if stmt.value.lanes > 1 else self.text(stmt.value)
+        value = self.bare(stmt.value) if stmt.atomic is None else self.text(stmt.value)
         guard = "" if stmt.mask is None else f"if ({self.bare(stmt.mask)}) "
         if stmt.atomic is not None and self.dialect.atomic and stmt.buffer.space is not Space.LOCAL:
             text = self.dialect.atomic.format(place=place, value=value, p=stmt.atomic.value, d=stmt.value.dtype.value)

@@ -47,32 +47,32 @@ extern "C" __global__ void __launch_bounds__(256) dot_0_parts_kernel(const float
     __shared__ __align__(64) float left[1088];
     __shared__ __align__(64) float right[1088];
     const int thread = (int)threadIdx.x;
-    const int p = (block % 4);
-    const int p_1 = (block / 4);
-    const int p_2 = (p_1 % 16);
-    const int p_3 = (p_1 / 16);
-    const int row = (p * 64);
-    const int column = (p_2 * 64);
-    const int warp = (thread / 32);
-    const int lane = (thread % 32);
-    const int m = (((warp / 2) * 16) + ((lane / 8) * 4));
-    const int n = (((warp % 2) * 32) + ((lane % 8) * 4));
-    const int base = (p_3 * 256);
-    const unsigned char spare = (thread < 128);
-    const int place = (thread / 2);
-    const int step = ((thread % 2) * 4);
-    const int at = (row + place);
-    const int from = (base + (at * 512));
-    const int to = ((step * 68) + place);
+    const int p = block % 4;
+    const int p_1 = block / 4;
+    const int p_2 = p_1 % 16;
+    const int p_3 = p_1 / 16;
+    const int row = p * 64;
+    const int column = p_2 * 64;
+    const int warp = thread / 32;
+    const int lane = thread % 32;
+    const int m = ((warp / 2) * 16) + ((lane / 8) * 4);
+    const int n = ((warp % 2) * 32) + ((lane % 8) * 4);
+    const int base = p_3 * 256;
+    const unsigned char spare = thread < 128;
+    const int place = thread / 2;
+    const int step = (thread % 2) * 4;
+    const int at = row + place;
+    const int from = base + (at * 512);
+    const int to = (step * 68) + place;
     (void)to;
-    const int base_1 = (p_3 * 256);
-    const unsigned char spare_1 = (thread < 128);
-    const int place_1 = (thread / 2);
-    const int step_1 = ((thread % 2) * 4);
-    const int at_1 = (column + place_1);
-    const unsigned char inside = (spare_1 & (at_1 < 1000));
-    const int from_1 = (base_1 + (at_1 * 512));
-    const int to_1 = ((step_1 * 68) + place_1);
+    const int base_1 = p_3 * 256;
+    const unsigned char spare_1 = thread < 128;
+    const int place_1 = thread / 2;
+    const int step_1 = (thread % 2) * 4;
+    const int at_1 = column + place_1;
+    const unsigned char inside = spare_1 & (at_1 < 1000);
+    const int from_1 = base_1 + (at_1 * 512);
+    const int to_1 = (step_1 * 68) + place_1;
     (void)to_1;
     f32x4 sum;
     f32x4 sum_1;
@@ -102,40 +102,31 @@ extern "C" __global__ void __launch_bounds__(256) dot_0_parts_kernel(const float
         right[((step_1 * 68) + place_1) + 204] = held_1.lane[3];
     }
     for (int k = 0; k < 256; k += 8) {
-        const int turn = ((k / 8) % 2);
-        const int later = (((k / 8) + 1) % 2);
-        const int next = (k + 8);
+        const int turn = (k / 8) % 2;
+        const int later = ((k / 8) + 1) % 2;
+        const int next = k + 8;
         __syncthreads();
         f32x4 held_2 = {0};
         if (spare & (next < 256)) held_2 = *(const f32x4 *)&x[(from + next) + step];
         f32x4 held_3 = {0};
         if (inside & (next < 256)) held_3 = *(const f32x4 *)&x_1[(from_1 + next) + step_1];
-        const int tile = (turn * 544);
-        const int tile_1 = (turn * 544);
+        const int tile = turn * 544;
+        const int tile_1 = turn * 544;
         #pragma unroll
         for (int s = 0; s < 8; ++s) {
             const f32x4 x_2 = *(f32x4 *)&left[(tile + (s * 68)) + m];
             const f32x4 w = *(f32x4 *)&right[(tile_1 + (s * 68)) + n];
-            f32x4 one;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) one.lane[i_] = x_2.lane[0];
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) sum.lane[i_] = fmaf(one.lane[i_], w.lane[i_], sum.lane[i_]);
-            f32x4 one_1;
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) one_1.lane[i_] = x_2.lane[1];
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) sum_1.lane[i_] = fmaf(one_1.lane[i_], w.lane[i_], sum_1.lane[i_]);
-            f32x4 one_2;
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) one_2.lane[i_] = x_2.lane[2];
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) sum_2.lane[i_] = fmaf(one_2.lane[i_], w.lane[i_], sum_2.lane[i_]);
-            f32x4 one_3;
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) one_3.lane[i_] = x_2.lane[3];
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) sum_3.lane[i_] = fmaf(one_3.lane[i_], w.lane[i_], sum_3.lane[i_]);
+            for (int i_ = 0; i_ < 4; ++i_) {
+                const float one = x_2.lane[0];
+                sum.lane[i_] = fmaf(one, w.lane[i_], sum.lane[i_]);
+                const float one_1 = x_2.lane[1];
+                sum_1.lane[i_] = fmaf(one_1, w.lane[i_], sum_1.lane[i_]);
+                const float one_2 = x_2.lane[2];
+                sum_2.lane[i_] = fmaf(one_2, w.lane[i_], sum_2.lane[i_]);
+                const float one_3 = x_2.lane[3];
+                sum_3.lane[i_] = fmaf(one_3, w.lane[i_], sum_3.lane[i_]);
+            }
         }
         if (spare) {
             left[((later * 544) + (step * 68)) + place] = held_2.lane[0];
@@ -171,12 +162,12 @@ extern "C" __global__ void __launch_bounds__(128) dot_0_kernel(const float *__re
 {
     const int block = (int)blockIdx.x;
     const int thread = (int)threadIdx.x;
-    const int number = ((block * 128) + thread);
+    const int number = (block * 128) + thread;
     if (number < 64000) {
-        const int p = (number % 250);
-        const int p_1 = (number / 250);
-        const int column = (p * 4);
-        const int first = ((p_1 * 1000) + column);
+        const int p = number % 250;
+        const int p_1 = number / 250;
+        const int column = p * 4;
+        const int first = (p_1 * 1000) + column;
         const f32x4 total = *(const f32x4 *)&t[first];
         const f32x4 e1_ = *(const f32x4 *)&t[first + 256000];
         f32x4 total_1;
@@ -239,28 +230,28 @@ extern "C" __global__ void __launch_bounds__(256) reduce_1_kernel(const float *_
         v_2.lane[i_] = expf(v_1);
         acc_1.lane[i_] = acc_1.lane[i_] + ((thread < 250) ? v_2.lane[i_] : 0.0f);
     }
-    const float r_1 = ((acc_1.lane[0] + acc_1.lane[2]) + (acc_1.lane[1] + acc_1.lane[3]));
+    const float r_1 = (acc_1.lane[0] + acc_1.lane[2]) + (acc_1.lane[1] + acc_1.lane[3]);
     const float e9_ = exchange_f32(r_1, 16);
-    const float tree_9 = (r_1 + e9_);
+    const float tree_9 = r_1 + e9_;
     const float e10_ = exchange_f32(tree_9, 8);
-    const float tree_10 = (tree_9 + e10_);
+    const float tree_10 = tree_9 + e10_;
     const float e11_ = exchange_f32(tree_10, 4);
-    const float tree_11 = (tree_10 + e11_);
+    const float tree_11 = tree_10 + e11_;
     const float e12_ = exchange_f32(tree_11, 2);
-    const float tree_12 = (tree_11 + e12_);
+    const float tree_12 = tree_11 + e12_;
     const float e13_ = exchange_f32(tree_12, 1);
-    const float tree_13 = (tree_12 + e13_);
+    const float tree_13 = tree_12 + e13_;
     if ((thread % 32) == 0) {
         warps_1[thread / 32] = tree_13;
     }
     __syncthreads();
     const float tree_14 = warps_1[(thread % 32) % 8];
     const float e14_ = exchange_f32(tree_14, 4);
-    const float tree_15 = (tree_14 + e14_);
+    const float tree_15 = tree_14 + e14_;
     const float e15_ = exchange_f32(tree_15, 2);
-    const float tree_16 = (tree_15 + e15_);
+    const float tree_16 = tree_15 + e15_;
     const float e16_ = exchange_f32(tree_16, 1);
-    const float tree_17 = (tree_16 + e16_);
+    const float tree_17 = tree_16 + e16_;
     f32x4 v_3;
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) v_3.lane[i_] = v_2.lane[i_] / tree_17;

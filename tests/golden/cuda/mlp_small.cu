@@ -49,24 +49,24 @@ extern "C" __global__ void __launch_bounds__(32) dot_0_kernel(const float *__res
     f32x4 sum;
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) sum.lane[i_] = 0.0f;
-    const int from = (block * 64);
+    const int from = block * 64;
     for (int k = thread * 4; k < 64; k += 128) {
         const f32x4 x_1 = *(const f32x4 *)&x[from + k];
         const f32x4 x_3 = *(const f32x4 *)&x_2[k];
         #pragma unroll
         for (int i_ = 0; i_ < 4; ++i_) sum.lane[i_] = fmaf(x_3.lane[i_], x_1.lane[i_], sum.lane[i_]);
     }
-    const float sum_1 = ((sum.lane[0] + sum.lane[2]) + (sum.lane[1] + sum.lane[3]));
+    const float sum_1 = (sum.lane[0] + sum.lane[2]) + (sum.lane[1] + sum.lane[3]);
     const float e1_ = exchange_f32(sum_1, 16);
-    const float sum_2 = (sum_1 + e1_);
+    const float sum_2 = sum_1 + e1_;
     const float e2_ = exchange_f32(sum_2, 8);
-    const float sum_3 = (sum_2 + e2_);
+    const float sum_3 = sum_2 + e2_;
     const float e3_ = exchange_f32(sum_3, 4);
-    const float sum_4 = (sum_3 + e3_);
+    const float sum_4 = sum_3 + e3_;
     const float e4_ = exchange_f32(sum_4, 2);
-    const float sum_5 = (sum_4 + e4_);
+    const float sum_5 = sum_4 + e4_;
     const float e5_ = exchange_f32(sum_5, 1);
-    const float sum_6 = (sum_5 + e5_);
+    const float sum_6 = sum_5 + e5_;
     if (thread < 1) {
         kept[0] = sum_6;
     }
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(32) dot_0_kernel(const float *__res
     if (thread < 1) {
         const float total = kept[thread];
         const float v = x_4[block];
-        const float v_1 = (total + v);
+        const float v_1 = total + v;
         const float v_2 = max_f32(v_1, 0.0f);
         y[block] = v_2;
     }
@@ -92,24 +92,24 @@ extern "C" __global__ void __launch_bounds__(32) dot_1_kernel(const float *__res
     f32x4 sum;
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) sum.lane[i_] = 0.0f;
-    const int from = (block * 64);
+    const int from = block * 64;
     for (int k = thread * 4; k < 64; k += 128) {
         const f32x4 x_1 = *(const f32x4 *)&x[from + k];
         const f32x4 x_3 = *(const f32x4 *)&x_2[k];
         #pragma unroll
         for (int i_ = 0; i_ < 4; ++i_) sum.lane[i_] = fmaf(x_3.lane[i_], x_1.lane[i_], sum.lane[i_]);
     }
-    const float sum_1 = ((sum.lane[0] + sum.lane[2]) + (sum.lane[1] + sum.lane[3]));
+    const float sum_1 = (sum.lane[0] + sum.lane[2]) + (sum.lane[1] + sum.lane[3]);
     const float e1_ = exchange_f32(sum_1, 16);
-    const float sum_2 = (sum_1 + e1_);
+    const float sum_2 = sum_1 + e1_;
     const float e2_ = exchange_f32(sum_2, 8);
-    const float sum_3 = (sum_2 + e2_);
+    const float sum_3 = sum_2 + e2_;
     const float e3_ = exchange_f32(sum_3, 4);
-    const float sum_4 = (sum_3 + e3_);
+    const float sum_4 = sum_3 + e3_;
     const float e4_ = exchange_f32(sum_4, 2);
-    const float sum_5 = (sum_4 + e4_);
+    const float sum_5 = sum_4 + e4_;
     const float e5_ = exchange_f32(sum_5, 1);
-    const float sum_6 = (sum_5 + e5_);
+    const float sum_6 = sum_5 + e5_;
     if (thread < 1) {
         kept[0] = sum_6;
     }
@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(32) dot_1_kernel(const float *__res
     if (thread < 1) {
         const float total = kept[thread];
         const float v = x_4[block];
-        const float v_1 = (total + v);
+        const float v_1 = total + v;
         const float v_2 = max_f32(v_1, 0.0f);
         y[block] = v_2;
     }
@@ -133,24 +133,24 @@ extern "C" __global__ void __launch_bounds__(32) dot_2_kernel(const float *__res
     f32x4 sum;
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) sum.lane[i_] = 0.0f;
-    const int from = (block * 64);
+    const int from = block * 64;
     for (int k = thread * 4; k < 64; k += 128) {
         const f32x4 x_1 = *(const f32x4 *)&x[from + k];
         const f32x4 x_3 = *(const f32x4 *)&x_2[k];
         #pragma unroll
         for (int i_ = 0; i_ < 4; ++i_) sum.lane[i_] = fmaf(x_3.lane[i_], x_1.lane[i_], sum.lane[i_]);
     }
-    const float sum_1 = ((sum.lane[0] + sum.lane[2]) + (sum.lane[1] + sum.lane[3]));
+    const float sum_1 = (sum.lane[0] + sum.lane[2]) + (sum.lane[1] + sum.lane[3]);
     const float e1_ = exchange_f32(sum_1, 16);
-    const float sum_2 = (sum_1 + e1_);
+    const float sum_2 = sum_1 + e1_;
     const float e2_ = exchange_f32(sum_2, 8);
-    const float sum_3 = (sum_2 + e2_);
+    const float sum_3 = sum_2 + e2_;
     const float e3_ = exchange_f32(sum_3, 4);
-    const float sum_4 = (sum_3 + e3_);
+    const float sum_4 = sum_3 + e3_;
     const float e4_ = exchange_f32(sum_4, 2);
-    const float sum_5 = (sum_4 + e4_);
+    const float sum_5 = sum_4 + e4_;
     const float e5_ = exchange_f32(sum_5, 1);
-    const float sum_6 = (sum_5 + e5_);
+    const float sum_6 = sum_5 + e5_;
     if (thread < 1) {
         kept[0] = sum_6;
     }
@@ -158,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(32) dot_2_kernel(const float *__res
     if (thread < 1) {
         const float total = kept[thread];
         const float v = x_4[block];
-        const float v_1 = (total + v);
+        const float v_1 = total + v;
         y[block] = v_1;
     }
 }

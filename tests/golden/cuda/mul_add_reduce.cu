@@ -35,10 +35,10 @@ extern "C" __global__ void __launch_bounds__(1024) reduce_0_kernel(const float *
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) acc.lane[i_] = 0.0f;
     for (int k = 0; k < 16384; k += 4096) {
-        const int k_1 = (k + thread);
-        const int k_2 = ((k + thread) + 1024);
-        const int k_3 = ((k + thread) + 2048);
-        const int k_4 = ((k + thread) + 3072);
+        const int k_1 = k + thread;
+        const int k_2 = (k + thread) + 1024;
+        const int k_3 = (k + thread) + 2048;
+        const int k_4 = (k + thread) + 3072;
         const f32x4 v = *(const f32x4 *)&x[k_1 * 4];
         const f32x4 v_1 = *(const f32x4 *)&x_1[k_1 * 4];
         const f32x4 v_2 = *(const f32x4 *)&x_2[k_1 * 4];
@@ -79,32 +79,32 @@ extern "C" __global__ void __launch_bounds__(1024) reduce_0_kernel(const float *
             acc.lane[i_] = acc.lane[i_] + v_19;
         }
     }
-    const float r = ((acc.lane[0] + acc.lane[2]) + (acc.lane[1] + acc.lane[3]));
+    const float r = (acc.lane[0] + acc.lane[2]) + (acc.lane[1] + acc.lane[3]);
     const float e1_ = exchange_f32(r, 16);
-    const float tree = (r + e1_);
+    const float tree = r + e1_;
     const float e2_ = exchange_f32(tree, 8);
-    const float tree_1 = (tree + e2_);
+    const float tree_1 = tree + e2_;
     const float e3_ = exchange_f32(tree_1, 4);
-    const float tree_2 = (tree_1 + e3_);
+    const float tree_2 = tree_1 + e3_;
     const float e4_ = exchange_f32(tree_2, 2);
-    const float tree_3 = (tree_2 + e4_);
+    const float tree_3 = tree_2 + e4_;
     const float e5_ = exchange_f32(tree_3, 1);
-    const float tree_4 = (tree_3 + e5_);
+    const float tree_4 = tree_3 + e5_;
     if ((thread % 32) == 0) {
         warps[thread / 32] = tree_4;
     }
     __syncthreads();
     const float tree_5 = warps[thread % 32];
     const float e6_ = exchange_f32(tree_5, 16);
-    const float tree_6 = (tree_5 + e6_);
+    const float tree_6 = tree_5 + e6_;
     const float e7_ = exchange_f32(tree_6, 8);
-    const float tree_7 = (tree_6 + e7_);
+    const float tree_7 = tree_6 + e7_;
     const float e8_ = exchange_f32(tree_7, 4);
-    const float tree_8 = (tree_7 + e8_);
+    const float tree_8 = tree_7 + e8_;
     const float e9_ = exchange_f32(tree_8, 2);
-    const float tree_9 = (tree_8 + e9_);
+    const float tree_9 = tree_8 + e9_;
     const float e10_ = exchange_f32(tree_9, 1);
-    const float tree_10 = (tree_9 + e10_);
+    const float tree_10 = tree_9 + e10_;
     if (thread == 0) {
         y[0] = tree_10;
     }

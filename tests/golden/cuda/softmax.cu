@@ -86,28 +86,28 @@ extern "C" __global__ void __launch_bounds__(256) reduce_0_kernel(const float *_
         v_2.lane[i_] = expf(v_1);
         acc_1.lane[i_] = acc_1.lane[i_] + v_2.lane[i_];
     }
-    const float r_1 = ((acc_1.lane[0] + acc_1.lane[2]) + (acc_1.lane[1] + acc_1.lane[3]));
+    const float r_1 = (acc_1.lane[0] + acc_1.lane[2]) + (acc_1.lane[1] + acc_1.lane[3]);
     const float e9_ = exchange_f32(r_1, 16);
-    const float tree_9 = (r_1 + e9_);
+    const float tree_9 = r_1 + e9_;
     const float e10_ = exchange_f32(tree_9, 8);
-    const float tree_10 = (tree_9 + e10_);
+    const float tree_10 = tree_9 + e10_;
     const float e11_ = exchange_f32(tree_10, 4);
-    const float tree_11 = (tree_10 + e11_);
+    const float tree_11 = tree_10 + e11_;
     const float e12_ = exchange_f32(tree_11, 2);
-    const float tree_12 = (tree_11 + e12_);
+    const float tree_12 = tree_11 + e12_;
     const float e13_ = exchange_f32(tree_12, 1);
-    const float tree_13 = (tree_12 + e13_);
+    const float tree_13 = tree_12 + e13_;
     if ((thread % 32) == 0) {
         warps_1[thread / 32] = tree_13;
     }
     __syncthreads();
     const float tree_14 = warps_1[(thread % 32) % 8];
     const float e14_ = exchange_f32(tree_14, 4);
-    const float tree_15 = (tree_14 + e14_);
+    const float tree_15 = tree_14 + e14_;
     const float e15_ = exchange_f32(tree_15, 2);
-    const float tree_16 = (tree_15 + e15_);
+    const float tree_16 = tree_15 + e15_;
     const float e16_ = exchange_f32(tree_16, 1);
-    const float tree_17 = (tree_16 + e16_);
+    const float tree_17 = tree_16 + e16_;
     f32x4 v_3;
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) v_3.lane[i_] = v_2.lane[i_] / tree_17;
