@@ -11,6 +11,7 @@ import numpy as np
 from xlac_cuda import dlpack
 from xlac_sdk.backend import Array
 from xlac_sdk.dtypes import DType
+from xlac_sdk.program import Slot
 from xlac_sdk.source import Diagnostic, SourceError
 
 if TYPE_CHECKING:
@@ -175,16 +176,18 @@ def _interfaced(value: Any) -> Given:
     return Given(int(told["data"][0]), known, shape, device if isinstance(device, int) else -1, dlpack.dense(shape, steps), stream, value)
 
 
-def check(name: str, wanted: DType, shape: tuple[int, ...], found: Given, device: int) -> None:
+def check(kind: str, slot: Slot, shape: tuple[int, ...], found: Given, device: int) -> None:
     """Raises SourceError for an array that is not what the model takes. Nothing is converted."""
-    if found.dtype is not wanted:
-        raise _wrong("XL6002", f"'{name}' must be {wanted}, not {found.dtype or 'of a type that xlac does not have'}")
+    if found.dtype is slot.dtype and found.shape == shape and found.dense and found.device in (device, -1):
+        return
+    name = f"{kind} '{slot.name}'"
+    if found.dtype is not slot.dtype:
+        raise _wrong("XL6002", f"{name} must be {slot.dtype}, not {found.dtype or 'of a type that xlac does not have'}")
     if found.shape != shape:
-        raise _wrong("XL6003", f"'{name}' must have shape {_text(shape)}, not {_text(found.shape)}")
+        raise _wrong("XL6003", f"{name} must have shape {_text(shape)}, not {_text(found.shape)}")
     if not found.dense:
-        raise _wrong("XL6004", f"'{name}' is not contiguous", "x.contiguous() makes a copy that is")
-    if found.device not in (device, -1):
-        raise _wrong("XL6006", f"'{name}' is on GPU {found.device}, and the model on GPU {device}")
+        raise _wrong("XL6004", f"{name} is not contiguous", "x.contiguous() makes a copy that is")
+    raise _wrong("XL6006", f"{name} is on GPU {found.device}, and the model on GPU {device}")
 
 
 def _text(shape: tuple[int, ...]) -> str:

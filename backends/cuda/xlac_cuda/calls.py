@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from xlac_cuda.executable import CudaExecutable
 
 
+KEPT = 256  # sets of shapes that are remembered
 ALIGN = 16  # bytes: what kernels rely on; arrays that begin elsewhere are copied
 
 
@@ -34,15 +36,44 @@ def device_call(
     with executable._lock, executable._working():
         found = [given(value, executable.stream) if is_on_gpu(value) else np.asarray(value) for value in values]
         stream = next((one.stream for one in found if isinstance(one, Given) and one.stream and one.lasts), executable.stream)
-        sizes = of_call(program, {s.name: _Shaped(one.shape) for s, one in zip(program.inputs, found, strict=True)})
-        for slot, one in zip(program.inputs, found, strict=True):
-            check(f"input '{slot.name}'", slot.dtype, slot.extents(sizes), _described(one, slot, executable), executable.gpu.index)
+        form = _form(executable, tuple([one.shape for one in found]))
+        for slot, shape, one in zip(program.inputs, form.inputs, found, strict=True):
+            check("input", slot, shape, _described(one, slot, executable), executable.gpu.index)
         executable._turn_to(stream)
         addresses = [_placed(executable, number, one, stream) for number, one in enumerate(found)]
-        results, targets = _results(executable, sizes, outputs, stream)
-        executable._issue(sizes, (*addresses, *targets), stream)
+        results, targets = _results(executable, form, outputs, stream)
+        executable._issue(form.sizes, (*addresses, *targets), stream)
         _finish(executable, found, stream)
         return _delivered(executable, results, outputs, stream)
+
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the shapes of the inputs decide: the sizes, and the shape of every array with the bytes of each output."""
+
+    sizes: Mapping[str, int]
+    inputs: Shapes
+    outputs: tuple[tuple[Slot, tuple[int, ...], int], ...]
+
+
+def _form(executable: CudaExecutable, shapes: Shapes) -> Form:
+    """Found once for each set of shapes."""
+    form = executable._forms.get(shapes)
+    if form is None:
+        program = executable.program
+        sizes = of_call(program, {s.name: _Shaped(shape) for s, shape in zip(program.inputs, shapes, strict=True)})
+        outputs = [(slot, slot.extents(sizes)) for slot in program.outputs]
+        form = Form(
+            sizes, tuple(slot.extents(sizes) for slot in program.inputs),
+            tuple((slot, shape, prod(shape) * slot.dtype.nbytes) for slot, shape in outputs),
+        )  # fmt: skip
+        if len(executable._forms) >= KEPT:
+            executable._forms.clear()
+        executable._forms[shapes] = form
+    return form
 
 
 def _bound(names: list[str], arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
@@ -81,7 +112,7 @@ def _placed(executable: CudaExecutable, number: int, one: Any, stream: int) -> i
             executable._results.order(executable.stream, stream)
         if one.address % ALIGN == 0:
             return one.address
-        nbytes = int(np.prod(one.shape, dtype=np.int64)) * executable.program.inputs[number].dtype.nbytes
+        nbytes = prod(one.shape) * executable.program.inputs[number].dtype.nbytes
         if nbytes:
             executable.gpu.move(executable.memory.own[number], one.address, nbytes, stream)
         return executable.memory.own[number]
@@ -90,15 +121,13 @@ def _placed(executable: CudaExecutable, number: int, one: Any, stream: int) -> i
     return address
 
 
-def _results(executable: CudaExecutable, sizes: Mapping[str, int], outputs: Mapping[str, Any] | None, stream: int) -> tuple[list[Any], list[int]]:
+def _results(executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] | None, stream: int) -> tuple[list[Any], list[int]]:
     """The outputs, and where they are written: anew, in the caller's arrays on the device, or in our own for the host's."""
     made: list[Any] = []
     targets: list[int] = []
     program = executable.program
-    for number, slot in enumerate(program.outputs):
-        shape = slot.extents(sizes)
+    for number, (slot, shape, nbytes) in enumerate(form.outputs):
         if outputs is None:
-            nbytes = slot.dtype.nbytes * int(np.prod(shape, dtype=np.int64))
             made.append(executable._results.make(slot.dtype, shape, nbytes, stream))
             targets.append(made[-1].address)
             continue
@@ -107,7 +136,7 @@ def _results(executable: CudaExecutable, sizes: Mapping[str, int], outputs: Mapp
         value = outputs[slot.name]
         if is_on_gpu(value):
             one = given(value, stream)
-            check(f"output '{slot.name}'", slot.dtype, shape, one, executable.gpu.index)
+            check("output", slot, shape, one, executable.gpu.index)
             if one.stream is not None:
                 executable._results.order(one.stream, stream)
             targets.append(one.address if one.address % ALIGN == 0 else executable.memory.own[len(program.inputs) + number])
@@ -140,7 +169,7 @@ def _delivered(executable: CudaExecutable, results: list[Any], outputs: Mapping[
             executable._staging.download(result.reshape(-1).view(np.uint8), address, stream)
             continue
         slot = executable.program.outputs[number]
-        nbytes = int(np.prod(result.shape, dtype=np.int64)) * slot.dtype.nbytes
+        nbytes = prod(result.shape) * slot.dtype.nbytes
         if result.address % ALIGN and nbytes:
             executable.gpu.move(result.address, executable.memory.own[len(executable.program.inputs) + number], nbytes, stream)
         if result.stream is not None:

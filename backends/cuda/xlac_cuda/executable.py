@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xlac_cuda.arrays import is_on_gpu
-from xlac_cuda.calls import device_call
+from xlac_cuda.calls import Form, Shapes, device_call
 from xlac_cuda.claims import calls_products
 from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import Gpu, gpu
@@ -47,6 +47,7 @@ class CudaExecutable:
         self.gpu = device or gpu()
         self._lock = threading.Lock()
         self._parts: OrderedDict[tuple[int, ...], tuple[Part, ...]] = OrderedDict()
+        self._forms: dict[Shapes, Form] = {}
         self._lost: DeviceError | None = None
         give_back: list[Callable[[], None]] = []
         self._closing = weakref.finalize(self, _close, self.gpu, give_back, self._parts)
@@ -138,11 +139,11 @@ class CudaExecutable:
         """Asks for all that a call does, on arrays of the device."""
         alone = blocking()
         performer = Performer(self.gpu, self._functions, self._library, stream, alone)
-        if alone or count(self.program.steps, sizes) > MOST_ACTIONS:
+        key = tuple(sizes.values())
+        parts = None if alone else self._parts.get(key)
+        if parts is None and (alone or count(self.program.steps, sizes) > MOST_ACTIONS):
             performer.perform(recorded(self._planner.actions(self.program.steps, sizes), None), arrays)
             return
-        key = tuple(sizes.values())
-        parts = self._parts.get(key)
         if parts is None:
             parts = self._record(sizes, arrays)
             if len(self._parts) >= KEPT:

@@ -11,6 +11,7 @@ from xlac_cuda.launch import Entry
 from xlac_cuda.plan import Arrays, Move, Run, Straight, Whole
 
 DEVICE = 2  # CU_MEMORYTYPE_DEVICE
+VARIANTS = 4  # of a graph: sets of arrays that calls take turns among
 THREAD_LOCAL = 1  # a capture that other threads' calls do not disturb
 
 Functions = Mapping[Entry, int]  # the handle of each kernel
@@ -44,31 +45,65 @@ class _Copy(ctypes.Structure):
 
 
 class Graph:
-    """Actions as one launch. The context is current in every method."""
+    """Actions as one launch. The context is current in every method.
+
+    There is a variant for each of the last few sets of arrays, so that calls which take turns among some change nothing.
+    """
+
+    def __init__(self, gpu: Gpu, actions: Sequence[Straight], functions: Functions, library: Library, arrays: Arrays, stream: int) -> None:
+        self._gpu, self._actions, self._functions, self._library, self._stream = gpu, actions, functions, library, stream
+        self._start = gpu.driver.raw["cuGraphLaunch"]
+        self._moves = any(action.moves for action in actions)
+        self._rigid = any(isinstance(action, Whole) and action.moves for action in actions)  # a library's work cannot be changed
+        self._variants: dict[tuple[int, ...], _Variant] = {}
+        self._variant(tuple(arrays) if self._moves else ())
+
+    def launch(self, arrays: Arrays, stream: int) -> None:
+        """Runs everything, in a stream, on these arrays."""
+        key = tuple(arrays) if self._moves else ()
+        found = self._variants.get(key) or self._variant(key)
+        code = self._start(found.exec, stream)
+        if code:
+            raise self._gpu.driver.failure("cuGraphLaunch", code)
+
+    def _variant(self, arrays: tuple[int, ...]) -> _Variant:
+        """One for other arrays: anew, or the oldest changed."""
+        if len(self._variants) < VARIANTS:
+            made = _Variant(self._gpu, self._actions, self._functions, self._library, arrays, self._stream)
+        else:
+            made = self._variants.pop(next(iter(self._variants)))
+            if self._rigid:
+                made.close()
+                made = _Variant(self._gpu, self._actions, self._functions, self._library, arrays, self._stream)
+            else:
+                made.move_to(arrays)
+        self._variants[arrays] = made
+        return made
+
+    def close(self) -> None:
+        """Gives the graph back."""
+        while self._variants:
+            self._variants.popitem()[1].close()
+
+
+class _Variant:
+    """A graph on certain arrays, ready to be launched."""
 
     def __init__(self, gpu: Gpu, actions: Sequence[Straight], functions: Functions, library: Library, arrays: Arrays, stream: int) -> None:
         self._gpu, self._functions, self._library, self._stream = gpu, functions, library, stream
-        self._driver = gpu.driver
-        self._arrays = tuple(arrays)
-        self._launch = gpu.driver.raw["cuGraphLaunch"]
+        self._driver, self._arrays = gpu.driver, arrays
         self._moving: list[tuple[int, Run | Move]] = []
-        self._fixed = any(isinstance(action, Whole) and action.moves for action in actions)
-        self._actions = actions
-        self._graph = self._driver.made("cuGraphCreate", 0)
-        self._exec = 0
+        self._graph, self.exec = self._driver.made("cuGraphCreate", 0), 0
         try:
-            self._build()
+            before = 0
+            for action in actions:
+                before = self._node(action, before)
+                if action.moves and not isinstance(action, Whole):
+                    self._moving.append((before, action))
+            self.exec = self._driver.made("cuGraphInstantiateWithFlags", self._graph, 0)
         except BaseException:
             self.close()
             raise
-
-    def _build(self) -> None:
-        before = 0
-        for action in self._actions:
-            before = self._node(action, before)
-            if action.moves and not isinstance(action, Whole):
-                self._moving.append((before, action))
-        self._exec = self._driver.made("cuGraphInstantiateWithFlags", self._graph, 0)
 
     def _node(self, action: Straight, before: int) -> int:
         """Adds an action that begins after another's node has ended."""
@@ -104,36 +139,23 @@ class Graph:
         """What a library does, as a graph."""
         return captured(self._driver, self._stream, lambda: self._library(whole, self._arrays, self._stream))
 
-    def launch(self, arrays: Arrays, stream: int) -> None:
-        """Runs everything, in a stream, on these arrays."""
-        if arrays != self._arrays:
-            self._move_to(arrays)
-        code = self._launch(self._exec, stream)
-        if code:
-            raise self._driver.failure("cuGraphLaunch", code)
-
-    def _move_to(self, arrays: Arrays) -> None:
-        self._arrays = tuple(arrays)
-        if self._fixed:  # what a library was asked for cannot be changed: once more
-            self.close()
-            self._moving.clear()
-            self._graph = self._driver.made("cuGraphCreate", 0)
-            self._build()
-            return
+    def move_to(self, arrays: Arrays) -> None:
+        """Other arrays, from the next launch on."""
+        self._arrays = arrays
         for node, action in self._moving:
             if isinstance(action, Run):
                 parameters = self._kernel(action)
-                self._driver("cuGraphExecKernelNodeSetParams_v2", self._exec, node, ctypes.addressof(parameters))
+                self._driver("cuGraphExecKernelNodeSetParams_v2", self.exec, node, ctypes.addressof(parameters))
             else:
                 copy = self._copy(action)
-                self._driver("cuGraphExecMemcpyNodeSetParams", self._exec, node, ctypes.addressof(copy), self._gpu.context)
+                self._driver("cuGraphExecMemcpyNodeSetParams", self.exec, node, ctypes.addressof(copy), self._gpu.context)
 
     def close(self) -> None:
         """Gives the graph back."""
-        for call, handle in (("cuGraphExecDestroy", self._exec), ("cuGraphDestroy", self._graph)):
+        for call, handle in (("cuGraphExecDestroy", self.exec), ("cuGraphDestroy", self._graph)):
             if handle:
                 self._driver(call, handle)
-        self._graph = self._exec = 0
+        self._graph = self.exec = 0
 
 
 def captured(driver: Driver, stream: int, work: Callable[[], None]) -> int:
