@@ -23,6 +23,7 @@ from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr
 
 MOST = 512  # threads of a block
+TURNS = 32  # elements of a result that a thread takes, where there are many: pieces have blocks of their own
 
 
 class Columns(RowBlocks):
@@ -39,7 +40,8 @@ class Columns(RowBlocks):
         self.lanes = 1
         if along is not None and not self.ordered:
             self.lanes = access_lanes(self.target, self.survey, along, alone=False)
-            while self.lanes > 1 and results // self.lanes < busy // 8:
+            turns = max(1, at_opt(self.vectors) // TURNS)
+            while self.lanes > 1 and results // self.lanes * turns < busy:
                 self.lanes //= 2
         self.along = along
         self.rows = volume(tuple(r.extent for r in self.kept if r is not along)) * (along.extent // self.lanes if along else 1)
