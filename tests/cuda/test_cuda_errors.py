@@ -133,9 +133,9 @@ def test_a_kernel_that_reaches_outside(counts: Counts, monkeypatch: pytest.Monke
     spec = tmp_path / "two_steps.yaml"
     spec.write_text(SPEC)
     backend = Planted()
-    model = executable(lower(load(spec), backend.target(Request())), backend)
     if blocking:
         monkeypatch.setenv("XLAC_CUDA_BLOCKING", "1")
+    model = executable(lower(load(spec), backend.target(Request())), backend)
     with pytest.raises(DeviceError) as raised:
         model(np.zeros(64, np.float32))
     (found,) = raised.value.diagnostics

@@ -95,14 +95,15 @@ def test_one_by_one_gives_the_same(backend: CudaBackend, counts: Counts, monkeyp
     model = loaded(simple(), backend)
     given = np.linspace(-1, 1, 40, dtype=np.float32)
     recorded = model(given)
-    monkeypatch.setenv("XLAC_CUDA_BLOCKING", "1")
-    counts.reset()
-    assert np.array_equal(model(given), recorded)
-    assert counts.calls("cuGraphLaunch") == 0 and counts.calls("cuLaunchKernel") >= 1
-    monkeypatch.delenv("XLAC_CUDA_BLOCKING")
-    monkeypatch.setattr(executables, "MOST_ACTIONS", 0)
-    assert np.array_equal(model(given), recorded)
     model.executable.close()  # type: ignore[attr-defined]
+    for alone, most in (("1", 20_000), ("0", 0)):
+        monkeypatch.setenv("XLAC_CUDA_BLOCKING", alone)
+        monkeypatch.setattr(executables, "MOST_ACTIONS", most)
+        model = loaded(simple(), backend)
+        counts.reset()
+        assert np.array_equal(model(given), recorded)
+        assert counts.calls("cuGraphLaunch") == 0 and counts.calls("cuLaunchKernel") >= 1
+        model.executable.close()  # type: ignore[attr-defined]
 
 
 def test_programs_and_threads_beside_each_other(backend: CudaBackend, counts: Counts) -> None:

@@ -47,6 +47,7 @@ class CudaExecutable:
         self.gpu = device or gpu()
         self._lock = threading.Lock()
         self._parts: OrderedDict[tuple[int, ...], tuple[Part, ...]] = OrderedDict()
+        self._alone = blocking()
         self._forms: dict[Shapes, Form] = {}
         self._lost: DeviceError | None = None
         give_back: list[Callable[[], None]] = []
@@ -137,11 +138,10 @@ class CudaExecutable:
 
     def _issue(self, sizes: Sizes, arrays: Arrays, stream: int) -> None:
         """Asks for all that a call does, on arrays of the device."""
-        alone = blocking()
-        performer = Performer(self.gpu, self._functions, self._library, stream, alone)
+        performer = Performer(self.gpu, self._functions, self._library, stream, self._alone)
         key = tuple(sizes.values())
-        parts = None if alone else self._parts.get(key)
-        if parts is None and (alone or count(self.program.steps, sizes) > MOST_ACTIONS):
+        parts = self._parts.get(key)
+        if parts is None and (self._alone or count(self.program.steps, sizes) > MOST_ACTIONS):
             performer.perform(recorded(self._planner.actions(self.program.steps, sizes), None), arrays)
             return
         if parts is None:

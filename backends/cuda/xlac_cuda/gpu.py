@@ -34,6 +34,8 @@ class Gpu:
             here = f"GPUs 0 to {count - 1}" if count > 1 else "GPU 0 only"
             raise SourceError(Diagnostic("XL5211", f"there is no GPU {index}", hint=f"this machine has {here}"))
         self.device = self.driver.number("cuDeviceGet", index)
+        self._ignored = ctypes.c_void_p()
+        self._popped = ctypes.addressof(self._ignored)
         self.context = self._retain()
 
     def _retain(self) -> int:
@@ -48,7 +50,7 @@ class Gpu:
         self.driver("cuCtxPushCurrent_v2", self.context)
 
     def pop(self) -> None:
-        self.driver.made("cuCtxPopCurrent_v2")
+        self.driver("cuCtxPopCurrent_v2", self._popped)
 
     @contextmanager
     def current(self) -> Iterator[None]:

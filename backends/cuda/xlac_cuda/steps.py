@@ -40,7 +40,7 @@ Part = Graph | Run | Move | Whole | HostLoop | HostSwitch | Mark
 
 
 def blocking() -> bool:
-    """Whether the user asked for kernels one by one, each waited for: an error then names the kernel."""
+    """Whether the user asked for kernels one by one, each waited for: an error then names the kernel. Read at loading."""
     return os.environ.get(BLOCKING, "") not in ("", "0")
 
 
