@@ -82,6 +82,18 @@ def test_convolutions() -> None:
             agree(group(Kind.CONV, of_sample("conv", sample, ("input", "weight") if number % 2 else ("input",))), PLAIN)
 
 
+def test_depthwise_convolutions() -> None:
+    """A thread for a few channels; where windows leave x, nothing is read."""
+    for kind, channels, step, dtype in (("weight", 8, 1, D.F32), ("input", 6, 2, D.F32), ("weight", 5, 1, D.BF16), ("weight", 16, 2, D.F16)):
+        x, kernel = param("x", Type(dtype, (2, 7, 6, channels))), param("k", Type(dtype, (channels, 1, 3, 3)), kind)
+        conv = Conv(("NHWC", "OIHW", "NHWC"), (step, step), (1, 1), (1, 0), (1, 1), (1, 2), channels)
+        hero = Node.of(conv, x, kernel)
+        made = group(Kind.CONV, hero, build.maximum(hero, 0.0))
+        agree(made, PLAIN)
+        weights = {"k": values(made)["k"]} if kind == "weight" else {}
+        assert all(k.parallel is None for k in program(made, PLAIN, weights).kernels if not k.name.endswith("_pack"))
+
+
 def test_threads_read_vectors_where_memory_allows_it() -> None:
     """Sixteen bytes of each operand at once when every row begins at a multiple of them; else one element."""
     for k, most in ((64, 4), (66, 2), (67, 1)):

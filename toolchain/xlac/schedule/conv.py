@@ -19,6 +19,7 @@ from xlac.schedule.arrange import Run, arranged, runs
 from xlac.schedule.contraction import Axis, Contraction, Source
 from xlac.schedule.elements import row_major
 from xlac.schedule.epilogue import Epilogue
+from xlac.schedule.gpu import depthwise as gpu
 from xlac.schedule.group import Group, Kind, Launching, Scheduled
 from xlac.schedule.operands import View
 from xlac_sdk.target import Target
@@ -76,7 +77,8 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     if by_plane:
         launches += planes.launches(group, target, name, after, geometry, left, right, kernel)
     elif by_channel:
-        launches += depthwise.launches(group, target, name, after, geometry, left, right, kernel)
+        alone = gpu.launches if target.warp else depthwise.launches
+        launches += alone(group, target, name, after, geometry, left, right, kernel)
     else:
         c = canonical(hero, after, geometry, left, right)
         launches += contract.launches(group, target, name, c, after, kernel)
