@@ -1,13 +1,9 @@
-"""Groups around reductions on a GPU: some threads share a row, or a row of threads shares the elements of columns.
+"""Groups around reductions on a GPU whose contiguous axis is reduced (softmax, norms); `columns.py` has the others.
 
-Where the contiguous axis is reduced (softmax, norms), a few lanes of a warp, a warp or a whole block takes a row; each
-thread has vectors of it, a row of threads apart, and partial results meet by exchanges within warps and through SHARED
-memory between them. A row that is short enough stays in registers from the first pass to the last: its loops are written
-out, and what one pass computed the next finds named. A longer one keeps in SHARED memory what later passes need, if it
-fits.
-
-Where the contiguous axis is kept, neighbouring threads have neighbouring results and several rows of threads share the
-elements of each; see `columns.py`. Every order of summation is fixed by the shapes and the target.
+A few lanes of a warp, a warp or a whole block takes a row; each thread has vectors of it, a row of threads apart, and
+partial results meet by exchanges. A row that is short enough stays in registers from the first pass to the last: its
+loops are written out, and what one pass computed the next finds named. A longer one keeps in SHARED memory what later
+passes need, if it fits. Every order of summation is fixed by the shapes and the target.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from xlac.schedule.access import Run, expand
 from xlac.schedule.accumulate import Accumulator, rounded
 from xlac.schedule.elements import Elements, is_immediate, linear, row_major
 from xlac.schedule.gpu.elementwise import access_lanes
-from xlac.schedule.gpu.grid import grid, unravelled
+from xlac.schedule.gpu.grid import at_least, grid, unravelled
 from xlac.schedule.gpu.keep import read_again
 from xlac.schedule.gpu.share import share
 from xlac.schedule.group import Group, Scheduled, Scratch
@@ -201,6 +197,10 @@ class RowBlocks(Rows):
         """From now on rows are cut into pieces, each with blocks of its own, that leave their parts in scratch memory."""
         usual = at_opt(self.vectors)
         self.length = -(-usual // (max(1, pieces) * self.width)) * self.width
+        span = self.width * AHEAD
+        even = span * at_least(-(-self.length // span))
+        if divisor(self.vectors) % even == 0:  # nothing to test for in the loops
+            self.length = even
         self.pieces = ceil_div(self.vectors, self.length)
         self.written_out = False
         parts = self.pieces * volume(self.space.kept)
