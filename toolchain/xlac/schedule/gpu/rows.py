@@ -70,16 +70,13 @@ class RowBlocks(Rows):
 
     def _share(self, vectors: int, rows: int) -> None:
         """Decides on threads; the loops over a row that they hold in registers are written out."""
-        held = max(1, sum(max(1, n.type.dtype.compute.nbytes // 4) for n in self.group.inputs if self._is_row(n)))
+        rows_of = [n for n in self.group.inputs if self.space.is_full(n) and not is_immediate(n)]
+        held = max(1, sum(max(1, n.type.dtype.compute.nbytes // 4) for n in rows_of))
         most_steps = max(1, min(STEPS, REGISTERS // (self.lanes * held)))
         self.width, self.threads = share(self.target, vectors, rows, most_steps)
         self.side = self.threads // self.width
         steps = -(-most(self.vectors) // self.width)
         self.written_out = isinstance(self.vectors, int) and steps <= most_steps
-
-    def _is_row(self, node: Node) -> bool:
-        """Whether a row of the space has elements of its own of an input."""
-        return self.space.is_full(node) and not is_immediate(node)
 
     # ---- the kernel --------------------------------------------------------------------------
 
