@@ -52,7 +52,7 @@ GPU_PYTHON ?= $(BIN)/python
 GPU_WHEELS ?= .whl
 
 test-gpu: $(if $(findstring $(BIN),$(GPU_PYTHON)),$(VENV)/.tested) ## everything on this machine's GPU: conformance, compute-sanitizer, float64, other libraries
-	$(GPU_PYTHON) -m pytest -n 4 --dist worksteal --gpu --all tests/cuda/test_cuda_conformance.py tests/cuda/test_cuda_specs.py tests/cuda/test_cuda_gpu.py
+	$(GPU_PYTHON) -m pytest -n 4 --dist worksteal --gpu --all tests/cuda/test_cuda_conformance.py tests/cuda/test_cuda_specs.py tests/cuda/test_cuda_cublaslt.py tests/cuda/test_cuda_gpu.py
 
 gpu-wheels: $(VENV)/.tested ## what `make test-gpu` needs on a machine without a network: bench/gpu/README.md says how it is used there
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(GPU_WHEELS) . ./backend_sdk ./backends/reference ./backends/c ./backends/cpu ./backends/cuda
