@@ -6,7 +6,6 @@ current only between `push` and `pop`, whatever happens between; nothing of ours
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import threading
 from collections.abc import Iterator
@@ -39,9 +38,8 @@ class Gpu:
         self.context = self._retain()
 
     def _retain(self) -> int:
-        found = self.driver.made("cuDevicePrimaryCtxRetain", self.device)
-        atexit.register(self.driver.raw["cuDevicePrimaryCtxRelease_v2"], self.device)
-        return found
+        """The context, for as long as the process lives: what is collected last may still need it."""
+        return self.driver.made("cuDevicePrimaryCtxRetain", self.device)
 
     # ---- the context -------------------------------------------------------------------------
 
@@ -198,6 +196,7 @@ def gpu(index: int = 0) -> Gpu:
 
 
 def _opened(index: int) -> Gpu:
+    driver()  # without one pycuda would say so in its own words
     try:
         from xlac_cuda.pycuda_gpu import PycudaGpu
     except ImportError:
