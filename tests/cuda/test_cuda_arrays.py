@@ -151,6 +151,7 @@ def test_an_output_is_the_next_input(model: Compiled, counts: Counts) -> None:
     on_device = model(with_device, y)["total"]
     second = model(on_device, on_device)["total"]
     assert np.allclose(first["total"], on_device)
+    assert np.allclose(model(with_device, y.tolist())["total"], on_device)
     assert np.allclose(second, 3 * first["total"], rtol=1e-5)
     with_device.free()
 

@@ -34,7 +34,10 @@ def device_call(
     program = executable.program
     values = _bound([slot.name for slot in program.inputs], arrays, named)
     with executable._lock, executable._working():
-        found = [given(value, executable.stream) if is_on_gpu(value) else np.asarray(value) for value in values]
+        found = [
+            given(value, executable.stream) if is_on_gpu(value) else _of_host(value, slot)
+            for slot, value in zip(program.inputs, values, strict=True)
+        ]
         stream = next((one.stream for one in found if isinstance(one, Given) and one.stream and one.lasts), executable.stream)
         form = _form(executable, tuple([one.shape for one in found]))
         for slot, shape, one in zip(program.inputs, form.inputs, found, strict=True):
@@ -93,6 +96,11 @@ def _bound(names: list[str], arrays: Sequence[Any], named: Mapping[str, Any]) ->
 
 def _wrong(problem: str) -> SourceError:
     return SourceError(Diagnostic("XL6001", problem))
+
+
+def _of_host(value: Any, slot: Slot) -> Any:
+    """An array of the host; numbers and lists take the input's dtype."""
+    return np.asarray(value) if hasattr(value, "dtype") else np.asarray(value, slot.dtype.numpy)
 
 
 def _described(one: Any, slot: Slot, executable: CudaExecutable) -> Given:
