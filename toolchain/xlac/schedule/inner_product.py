@@ -12,9 +12,9 @@ from functools import cache
 from xlac.ir.dims import at_opt, divisor, volume
 from xlac.schedule import tiles
 from xlac.schedule.contraction import Contraction, Source, multiply_add, offset, read, unravel, zero
+from xlac.schedule.cuts import PARALLEL_FLOPS
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.outer_product import PARALLEL_FLOPS
 from xlac.schedule.tiles import OpenSplit, Split, split_of
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType

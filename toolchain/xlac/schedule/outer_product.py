@@ -8,72 +8,23 @@ registers until the sum is complete. The epilogue then works on them directly.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from xlac.ir.dims import Dim, Shape, at_opt, ceil_div, volume
+from xlac.ir.dims import Dim, Shape, at_opt, volume
 from xlac.schedule import tiles, turned
 from xlac.schedule.ahead import Ahead, ahead, pays
 from xlac.schedule.contraction import Axis, Contraction, multiply_add, offset, overlap, read, unravel, zero
+from xlac.schedule.cuts import PARALLEL_FLOPS, cut
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.nest import CHUNKS, bounded
-from xlac.schedule.packing import Panels, each_panel, panel_count
-from xlac.schedule.tiles import OpenSplit, Split, Tile, split_of
+from xlac.schedule.nest import bounded
+from xlac.schedule.packing import Panels, each_panel
+from xlac.schedule.tiles import OpenSplit, Split, Tile
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr, LoopKind, Space, Var
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
-PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thread
 LONG_EPILOGUE = 12  # operations an element above which the epilogue is a loop over rows, not written out for each
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """How the result is cut: row tiles on both row axes, panels of columns, and blocks of row tiles on `axis`."""
-
-    rows: tuple[Split | OpenSplit, Split | OpenSplit]
-    panels: Dim
-    axis: int  # the row axis that blocks divide
-    block: int  # tiles of that axis in a block
-    chunks: int = 1  # parts of the sum that are added apart
-
-    @property
-    def blocks(self) -> Dim:
-        return ceil_div(self.rows[self.axis].count, self.block)
-
-
-def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
-    """Blocks of rows as large as stay in half the second cache, and enough pieces for every thread."""
-    rows = (split_of(c.rows[0].extent, tile.rows[0]), split_of(c.rows[1].extent, tile.rows[1]))
-    tiles_of = tuple(max(1, at_opt(split.count)) for split in rows)
-    panels = panel_count(c.columns.extent, tile)
-    axis = 0 if c.rows[0].extent != 1 else 1
-    other = max(1, c.rows[1 - axis].usual)
-    per_tile = tile.rows[axis] * other * max(1, at_opt(c.depth)) * c.left.dtype.nbytes
-    block = max(1, target.l2_bytes // 2 // per_tile)
-    outer = at_opt(volume(tuple(a.extent for a in c.outer)))
-    if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
-        wanted = -(-CHUNKS * target.threads // max(1, outer * at_opt(panels)))
-        block = min(block, max(1, tiles_of[axis] // wanted))
-    chunks = _chunks(c, tile, target, tiles_of[1]) if c.rows[0].extent == 1 else 1
-    if chunks > 1:
-        room = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
-        block = tiles_of[1] if target.threads == 1 else block
-        block = max(1, min(block, room))
-    return Cut(rows, panels, axis, tiles.even(tiles_of[axis], min(block, tiles_of[axis])).step, chunks)
-
-
-def _chunks(c: Contraction, tile: Tile, target: Target, row_tiles: int) -> int:
-    """Parts of a long sum, so that a panel's part stays in the second cache while every row tile passes it."""
-    if not isinstance(c.depth, int):
-        return 1
-    bytes_of_panel = c.depth * tile.width * c.accumulate.nbytes
-    if len(c.inner) != 1 or row_tiles < 4 or bytes_of_panel <= target.l2_bytes * 2 // 5 or target.size:
-        return 1
-    least = -(-bytes_of_panel * 8 // target.l2_bytes)
-    depth = c.depth
-    return next((n for n in range(least, 2 * least) if depth % (2 * n) == 0), 1)
 
 
 class OuterProduct:

@@ -25,12 +25,12 @@ from xlac.schedule.contraction import (
     unravel,
     zero,
 )
+from xlac.schedule.cuts import PARALLEL_FLOPS
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.group import Group, Launching
 from xlac.schedule.nest import CHUNKS
 from xlac.schedule.operands import View
-from xlac.schedule.outer_product import PARALLEL_FLOPS
 from xlac.schedule.tiles import Tile
 from xlac_sdk import build
 from xlac_sdk.build import Builder
