@@ -4,7 +4,7 @@
 
 A cold process finds an empty cache, a warm one what the cold one left. Each imports xlac, compiles the ONNX file for
 one thread and calls it once; the whole process counts, interpreter and imports included. `ready` is its
-CPU seconds before the call.
+CPU seconds until it could be called.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ CHILD = """
 import json, sys, time
 import numpy as np, xlac
 run = xlac.compile(sys.argv[1] + "/model.onnx", threads=1)
+ready = time.process_time()
 with np.load(sys.argv[1] + "/inputs.npz") as arrays:
     inputs = [arrays[name] for name in run.inputs]
-ready = time.process_time()
 run(*inputs)
 program = run.program
 print(json.dumps({"ready": ready, "arena_bytes": program.arena_bytes, "live_bytes": program.facts.get("live_bytes")}))
