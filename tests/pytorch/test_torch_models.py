@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tests.torch import models
+from tests.pytorch import models
 
 import xlac
 

@@ -12,7 +12,7 @@ import yaml
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # PyTorch's samples need it
 
-from tests.torch import opinfo
+from tests.pytorch import opinfo
 
 from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.table import BUILDERS

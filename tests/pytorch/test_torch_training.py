@@ -96,7 +96,7 @@ def test_tables_and_losses() -> None:
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_transformers(name: str) -> None:
     pytest.importorskip("transformers")
-    from tests.torch import models
+    from tests.pytorch import models
 
     model, args = models.build(name)
     check(model, args)
