@@ -7,9 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tests.pytorch import models
-
 import xlac
+from tests.pytorch import models
 
 OPTIONS = {"threads": 1, "fallback": False}
 

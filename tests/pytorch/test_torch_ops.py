@@ -13,7 +13,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # PyTorch's samples need it
 
 from tests.pytorch import opinfo
-
 from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.table import BUILDERS
 
