@@ -169,7 +169,7 @@ def test_few_rows_read_the_large_operand_once_in_sixteen_bytes() -> None:
 @pytest.mark.parametrize("turned", TURNS)
 @pytest.mark.parametrize("dtype", [D.BF16, D.F16, D.I8])
 def test_tensor_cores(dtype: DType, turned: tuple[bool, bool]) -> None:
-    for m, n, k in ((16, 32, 16), (17, 50, 48), (24, 20, 160)) if dtype is D.BF16 else ((17, 24, 64), (40, 37, 67)):
+    for m, n, k in ((16, 32, 16), (17, 50, 48), (24, 20, 160)) if dtype is D.BF16 else ((17, 37, 67),):
         out = D.I32 if dtype is D.I8 else None
         made = group(Kind.DOT, matmul(m, n, k, turned, dtype, out=out))
         (kernel,) = kernels(made, CORES)
@@ -234,7 +234,7 @@ def test_shared_memory_fits() -> None:
 def test_blocks_share_long_sums(dtype: DType) -> None:
     """Where a product has fewer blocks than the machine has multiprocessors; a second kernel adds and goes on."""
     target = replace(PLAIN if dtype is D.F32 else CORES, processors=20)
-    for turned, (m, n, k) in zip(TURNS, ((9, 16, 512), (12, 21, 512), (17, 9, 768), (10, 9, 512)), strict=True):
+    for turned, (m, n, k) in zip(TURNS[:: 2 if dtype is D.F32 else 3], ((12, 21, 512), (17, 9, 512)), strict=True):
         hero = matmul(m, n, k, turned, dtype)
         made = group(Kind.DOT, hero, build.maximum(build.add(hero, param("bias", Type(dtype, (n,)))), 0.0))
         assert len(kernels(made, target)) == 2
