@@ -125,7 +125,7 @@ class Planted(OnStandin):
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         (text,) = sources.values()
         at = text.index("{", text.rindex("__global__")) + 1
-        return STANDIN.library(f"{text[:at]}\n*(volatile float *)((char *)y + (1 << 30)) = 1.0f;{text[at:]}")
+        return STANDIN.library(f"{text[:at]}\n*(volatile float *)((char *)y + (1 << 15)) = 1.0f;{text[at:]}")
 
 
 @pytest.mark.parametrize("blocking", [False, True])

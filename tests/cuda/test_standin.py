@@ -91,7 +91,7 @@ FAULTS = {
     "a shuffle beside a barrier": (
         "if (threadIdx.x == 3) __syncthreads();\n else __syncwarp();", "waits at the barrier",
     ),
-    "a write far outside": ("y[1 << 20] = 1.0f;", "address"),
+    "a write far outside": ("y[n + 4096] = 1.0f;", "address"),
     "a write before the start": ("y[-2000] = 1.0f;", "address"),
     "a stack that is too small": ("volatile float held[1 << 17]; held[threadIdx.x] = 1.0f; y[0] = held[0];", "local memory"),
     "a misaligned access": ("*(float4 *)(y + 1 + 4 * threadIdx.x) = make_float4(1, 2, 3, 4);", "a misaligned access"),

@@ -4,25 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "state.h"
-
-struct Node {
-    Work work;  // of all but kernels, copies and conditionals, whose parameters may be changed
-    KernelLaunch kernel;
-    CUDA_MEMCPY3D copy{};
-    enum { OTHER, KERNEL, COPY, CONDITIONAL } kind = OTHER;
-    std::vector<Node *> before;
-    // of a conditional
-    unsigned *condition = nullptr;
-    int type = 0;
-    std::vector<Graph *> bodies;
-};
-
-struct Graph {
-    std::vector<std::unique_ptr<Node>> nodes;
-    std::vector<std::pair<std::shared_ptr<unsigned>, unsigned>> conditions;  // the value now, and as a launch begins
-    std::vector<std::unique_ptr<Graph>> bodies;
-};
+#include "graph.h"
 
 struct GraphExec {
     std::unique_ptr<Graph> graph;
@@ -109,12 +91,6 @@ CUresult run_graph(const Graph &graph) {
     return done == graph.nodes.size() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;  // a cycle
 }
 
-Node *add(Graph *graph, Node *const *before, size_t count) {
-    graph->nodes.push_back(std::make_unique<Node>());
-    graph->nodes.back()->before.assign(before, before + count);
-    return graph->nodes.back().get();
-}
-
 CUresult take_kernel(KernelLaunch &kernel, const CUDA_KERNEL_NODE_PARAMS *given) {
     kernel = {given->func, {given->gridDimX, given->gridDimY, given->gridDimZ}, {given->blockDimX, given->blockDimY, given->blockDimZ},
               given->sharedMemBytes, {}};
@@ -123,15 +99,10 @@ CUresult take_kernel(KernelLaunch &kernel, const CUDA_KERNEL_NODE_PARAMS *given)
 
 }  // namespace
 
-void capture_work(Stream *stream, Work work) {
-    Node *node = add(stream->capture, &stream->last, stream->last ? 1 : 0);
-    node->work = std::move(work);
-    stream->last = node;
-}
-
-void capture_kernel(Stream *stream, const KernelLaunch &launch) {
-    capture_work(stream, {});
-    stream->last->kind = Node::KERNEL, stream->last->kernel = launch;
+Node *add(Graph *graph, Node *const *before, size_t count) {
+    graph->nodes.push_back(std::make_unique<Node>());
+    graph->nodes.back()->before.assign(before, before + count);
+    return graph->nodes.back().get();
 }
 
 STANDIN_CALL cuGraphCreate(CUgraph *made, unsigned) {
@@ -273,30 +244,4 @@ STANDIN_CALL cuGraphLaunch(CUgraphExec exec, CUstream stream) {
         for (auto &[value, start] : exec->graph->conditions) *value = start;
         return run_graph(*exec->graph);
     });
-}
-
-// ---- capture -------------------------------------------------------------------------------------
-
-STANDIN_CALL cuStreamBeginCapture_v2(CUstream given, int) {
-    ENTER_CONTEXT;
-    Stream *stream = stream_of(given);
-    if (!stream || reinterpret_cast<uintptr_t>(given) <= 2 || stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    stream->capture = new Graph;
-    stream->last = nullptr;
-    ++driver.graphs;
-    return CUDA_SUCCESS;
-}
-STANDIN_CALL cuStreamEndCapture(CUstream given, CUgraph *made) {
-    ENTER_CONTEXT;
-    Stream *stream = stream_of(given);
-    if (!stream || !stream->capture) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    *made = stream->capture;
-    stream->capture = nullptr;
-    return CUDA_SUCCESS;
-}
-STANDIN_CALL cuStreamIsCapturing(CUstream given, int *status) {
-    ENTER_CONTEXT;
-    Stream *stream = stream_of(given);
-    *status = stream && stream->capture ? 1 : 0;
-    return CUDA_SUCCESS;
 }

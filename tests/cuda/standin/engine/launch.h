@@ -33,6 +33,9 @@ Result run(const Launch &launch, void (*invoke)(void *), void *state);
 // Where threads' stacks lie, so that watched accesses to them pass.
 Range stacks();
 
+// Whether a thread of a kernel runs, so that what the processor faults at is its fault.
+bool running();
+
 // The smallest allocation of the device that holds an address, or none: answered by the driver.
 Range allocation(const void *address);
 

@@ -2,14 +2,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "launch.h"
+#include "signals.h"
 #include "switch.h"
 
 namespace standin {
@@ -210,56 +209,10 @@ void run_block(const Launch &launch) {
     }
 }
 
-// ---- faults of the processor that are the kernel's ---------------------------------------------
-
-struct sigaction kept_segv, kept_bus, kept_fpe, kept_ill;
-
-void on_signal(int signal, siginfo_t *info, void *) {
-    if (!engine.running || !thread) {  // not ours
-        sigaction(SIGSEGV, &kept_segv, nullptr);
-        sigaction(SIGBUS, &kept_bus, nullptr);
-        sigaction(SIGFPE, &kept_fpe, nullptr);
-        sigaction(SIGILL, &kept_ill, nullptr);
-        return;
-    }
-    if (signal == SIGFPE) fault_of(Outcome::fault, "an integer division by zero");
-    if (signal == SIGILL) fault_of(Outcome::misaligned_address, "a misaligned access");  // how g++ was told to trap
-    const char *at = static_cast<const char *>(info->si_addr);
-    if (at >= engine.stacks.start && at < engine.stacks.stop) fault_of(Outcome::fault, "a thread's local memory is larger than its stack");
-    if (!at) fault_of(Outcome::illegal_address, "an access to address 0");
-    char text[64];
-    std::snprintf(text, sizeof text, "an access to address %p", static_cast<const void *>(at));
-    fault_of(Outcome::illegal_address, text);
-}
-
-struct Signals {
-    stack_t kept{};
-    Signals() {
-        static char alternate[64 << 10];
-        stack_t mine{};
-        mine.ss_sp = alternate;
-        mine.ss_size = sizeof alternate;
-        sigaltstack(&mine, &kept);
-        struct sigaction action {};
-        action.sa_sigaction = on_signal;
-        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        sigaction(SIGSEGV, &action, &kept_segv);
-        sigaction(SIGBUS, &action, &kept_bus);
-        sigaction(SIGFPE, &action, &kept_fpe);
-        sigaction(SIGILL, &action, &kept_ill);
-    }
-    ~Signals() {
-        sigaction(SIGSEGV, &kept_segv, nullptr);
-        sigaction(SIGBUS, &kept_bus, nullptr);
-        sigaction(SIGFPE, &kept_fpe, nullptr);
-        sigaction(SIGILL, &kept_ill, nullptr);
-        sigaltstack(&kept, nullptr);
-    }
-};
-
 }  // namespace
 
 Range stacks() { return engine.stacks; }
+bool running() { return engine.running && thread; }
 
 void fault_of(Outcome outcome, const std::string &what) {
     if (!engine.failed) {
