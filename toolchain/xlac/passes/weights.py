@@ -7,8 +7,8 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 from xlac.ir.graph import Graph, Node, walk
-from xlac.ir.storage import forget
 from xlac.ir.op import Array, frozen_array
+from xlac.ir.storage import forget
 from xlac.ops.leaf import Param
 
 
