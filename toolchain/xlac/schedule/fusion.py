@@ -34,6 +34,8 @@ from xlac.schedule.siblings import join_siblings
 from xlac.schedule.whole import kind_taken
 from xlac_sdk.target import Target
 
+PIECES = 32  # of a concatenation that is read where it is needed; one of more is written, a piece at a time
+
 RESULT = "a result of the model"
 
 HEROES = {
@@ -73,6 +75,7 @@ class _Wants:
 
     inline: dict[Cluster, float] = field(default_factory=dict)
     memory: dict[Cluster, str] = field(default_factory=dict)  # clusters that need it in memory, and why
+    ways: dict[Cluster, set[int]] = field(default_factory=dict)  # different indices at which a cluster reads it: code for each
 
 
 class _Fusion:
@@ -216,16 +219,20 @@ class _Fusion:
                     home.outputs[node] = None
                     self.why.setdefault(node, next(iter(wants.memory.values()), self._apart(node, home, wants)))
             for cluster, times in places.items():
+                ways = {0} if cluster is home else wants.ways.get(cluster, {0})
+                if not is_pointwise(node):
+                    ways = {hash((self.number[node], way)) for way in ways}
                 for i in dict.fromkeys(node.inputs):
                     if i in self.number:
-                        self._want(wanted.setdefault(i, _Wants()), cluster, node, i, times)
+                        self._want(wanted.setdefault(i, _Wants()), cluster, node, i, times, ways)
 
-    def _want(self, wants: _Wants, cluster: Cluster, user: Node, node: Node, times: float) -> None:
+    def _want(self, wants: _Wants, cluster: Cluster, user: Node, node: Node, times: float, ways: set[int]) -> None:
         """Records that a cluster reads a node because of one user inside it."""
         refusal = self._refuses(cluster, user, node)
         if refusal:
             wants.memory[cluster] = refusal
             return
+        wants.ways.setdefault(cluster, set()).update(ways)
         growth = 1.0
         if isinstance(user.op, view.Broadcast | index.Gather):
             growth = max(1.0, cost.elements(user) / max(1, cost.elements(node)))
@@ -267,7 +274,7 @@ class _Fusion:
     def _place(self, node: Node, wants: _Wants) -> dict[Cluster, float]:
         """Where a floating node is computed, and how often each of its elements there."""
         result = node in self.results
-        full = any(len(c.members) >= MAX_NODES for c in wants.inline)
+        full = any(len(c.members) >= MAX_NODES for c in wants.inline) or self._crowds(node, wants)
         if not result and not wants.memory and not full and self._recompute(node, wants.inline):
             for cluster in wants.inline:
                 cluster.add(node)
@@ -288,6 +295,15 @@ class _Fusion:
         host.add(node)
         host.outputs[node] = None
         return {host: times}
+
+    def _crowds(self, node: Node, wants: _Wants) -> bool:
+        """Whether a cluster would hold code for a node over and over: slices of slices double it with every step.
+
+        Or, for each element of a long concatenation, a choice among all its pieces.
+        """
+        if isinstance(node.op, view.Concat) and len(node.inputs) > PIECES:
+            return True
+        return any(len(ways) > 1 and len(ways) * max(1, self.weights[node]) > MAX_NODES for ways in wants.ways.values())
 
     def _dear(self, wants: _Wants) -> str:
         if len(wants.inline) > 1:
