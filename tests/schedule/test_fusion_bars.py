@@ -183,3 +183,23 @@ def test_a_deep_chain_needs_no_deep_stack() -> None:
 def test_targets_without_vectors_fuse_alike() -> None:
     x = param("x", (6, 40))
     assert all(len(partition(graph_of(apply("softmax", x, axis=-1)), t).groups) == 1 for t in TARGETS)
+
+
+def test_slices_of_slices_do_not_double_the_code_with_every_step() -> None:
+    """Each step reads the last at even and odd places, as prefix sums by halves do."""
+
+    def nodes(steps: int) -> tuple[int, Partition]:
+        x: Node = param("x", (2**steps, 4))
+        for _ in range(steps):
+            even, odd = (build.cut(build.reshape(x, (x.shape[0] // 2, 2, 4)), 1, n, n + 1) for n in (0, 1))
+            x = build.apply1("exp", build.reshape(build.add(even, odd), (x.shape[0] // 2, 4)))
+        return sum(len(g.nodes) for g in partition(graph_of(x), MASKED).groups), partition(graph_of(x), MASKED)
+
+    count, found = nodes(10)
+    assert len(found.groups) > 1 and count < 200
+
+
+def test_a_long_concatenation_is_written_by_pieces() -> None:
+    pieces = [param(f"x{n}", (1, 4)) for n in range(40)]
+    groups = partition(graph_of(build.reduce(build.concat(pieces, 0), "add", 0)), MASKED).groups
+    assert [g.hero.op.mnemonic for g in groups] == ["concat", "reduce"]
