@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cuda_harness import ARCH, Counts, OnStandin
 
+from xlac.cli import status
 from xlac.compiler import Lowered, executable, lower
 from xlac.ir.dims import static
 from xlac.ir.graph import Graph, Node
@@ -26,6 +27,7 @@ from xlac_cuda import compiler, nvrtc, resources
 from xlac_cuda.architectures import described
 from xlac_cuda.backend import CudaBackend
 from xlac_cuda.instructions import HOPPER, INSTRUCTIONS
+from xlac_sdk import portable
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request, Target
@@ -116,6 +118,16 @@ def test_schedules_and_text_have_the_same_instructions() -> None:
     assert CudaBackend().target(Request(arch="sm_90a+wgmma")).instructions == {*INSTRUCTIONS, *HOPPER}
     with pytest.raises(SourceError, match="wgmma"):
         CudaBackend().target(Request(arch="sm_80+wgmma"))
+
+
+def test_a_program_with_warp_groups_is_an_artefact(tmp_path: Path) -> None:
+    spec = tmp_path / "product.yaml"
+    spec.write_text('xlac: 1\nmodel: m\ninputs: {a: "bf16[512,256]", b: "bf16[256,512]"}\ngraph: {y: a @ b}\noutputs: [y]\n')
+    asked = ["build", str(spec), "--target", "cuda", "--arch", "sm_90a+wgmma", "--emit", "cu", "-o", str(tmp_path / "out")]
+    assert status(asked) == 0
+    program, target = portable.read(tmp_path / "out")
+    assert target.instructions >= HOPPER.keys() and isinstance(target.instructions, frozenset)
+    assert [kernel.name for kernel in program.kernels]
 
 
 @compiles

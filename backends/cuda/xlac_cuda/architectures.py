@@ -56,7 +56,7 @@ def target(request: Request, gpu: int = 0) -> Target:
     made, capability = described(name, size=request.size), int(name.removeprefix("sm_").rstrip("af"))
     if name == "sm_90a" and GROUPS in features:
         features.remove(GROUPS)
-        made = replace(made, instructions=made.instructions | HOPPER.keys())
+        made = replace(made, instructions=made.instructions.union(HOPPER))
     return replace(made, products=claims.products(features, capability, at_once=not request.arch and not request.ahead))
 
 
