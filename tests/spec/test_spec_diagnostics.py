@@ -28,7 +28,7 @@ def used() -> dict[str, list[str]]:
 
 def test_every_code_is_catalogued() -> None:
     missing = {code: files for code, files in used().items() if code not in CATALOGUE}
-    assert not missing, f"add them to xlac/diagnostics.py: {missing}"
+    assert not missing, f"add them to xlac/diagnostics.txt: {missing}"
 
 
 def test_entries_say_something() -> None:
