@@ -50,8 +50,14 @@ def with_slots(steps: Steps, slots: Mapping[Slot, Slot]) -> Steps:
         slot = slots.get(argument.slot)
         return replace(argument, slot=slot) if slot else argument
 
+    return with_arguments(steps, at)
+
+
+def with_arguments(steps: Steps, at: Callable[[Argument], Argument]) -> Steps:
+    """The steps with every argument changed, those that loops and branches look at too."""
+
     def one(step: Step) -> Step:
-        step = _inside(step, lambda part: with_slots(part, slots)) or step
+        step = _inside(step, lambda part: with_arguments(part, at)) or step
         match step:
             case Launch() | Call():
                 return replace(step, arguments=tuple(map(at, step.arguments)))

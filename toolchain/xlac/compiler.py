@@ -13,6 +13,7 @@ from xlac.cache import Cache, key_of
 from xlac.collection import paused
 from xlac.compiled import Compiled
 from xlac.ir.dims import UNBOUNDED, OpenSize
+from xlac.memory.alternate import caches
 from xlac.memory.limit import check_addressable
 from xlac.memory.plan import plan
 from xlac.memory.variants import Variant, merged
@@ -149,7 +150,7 @@ def _lower(
         )  # fmt: skip
         scheduled, done = quantised(captured(graph), weights) if int8 else (captured(graph), None)
         groups = partition(scheduled, target, fuse=fuse)
-        program = plan(groups, schedules, weights, model.state, model.dims.values())
+        program = plan(groups, schedules, weights, model.state, model.dims.values(), caches(target))
         check_addressable(program)
         told = {"precision": model.precision, "extents": model.extents, "forms": model.forms}
         program = replace(program, facts={**program.facts, **{key: value for key, value in told.items() if value}})

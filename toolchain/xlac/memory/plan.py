@@ -6,13 +6,15 @@ carry, a stacked result straight to its slice, where that is safe; what is left 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from xlac.ir.dims import Sym, Symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, attributes
 from xlac.ir.types import Type
+from xlac.memory.alternate import alternated
 from xlac.memory.arena import ALIGN, pack
 from xlac.memory.constants import Constants
 from xlac.memory.control import Move, advance, control
@@ -34,26 +36,30 @@ def plan(
     weights: Mapping[str, Array],
     state: Mapping[str, str] | None = None,
     sizes: Iterable[Symbol] = (),
+    caches: Sequence[int] = (),
 ) -> Program:
     """The whole program of a graph, over `sizes` where shapes are open; every one of them has a `max`.
 
     `state` maps a `param` of kind "state" to the output that is its value after a call; one called
-    `<state>.next` is not the caller's.
+    `<state>.next` is not the caller's. `caches` are the sizes of those that the order of reading is to suit.
     """
-    return Planner(schedules, weights, tuple(sizes)).program(partition, state or {})
+    return Planner(schedules, weights, tuple(sizes), caches).program(partition, state or {})
 
 
 class Planner:
     """A program being written. `control` writes its loops and branches."""
 
-    def __init__(self, schedules: Schedules, weights: Mapping[str, Array], sizes: tuple[Symbol, ...] = ()) -> None:
-        self.schedules, self.sizes = schedules, sizes
+    def __init__(
+        self, schedules: Schedules, weights: Mapping[str, Array], sizes: tuple[Symbol, ...] = (), caches: Sequence[int] = ()
+    ) -> None:
+        self.schedules, self.sizes, self.caches = schedules, sizes, caches
         self.constants = Constants(weights)
         self.lifetimes = Lifetimes()
         self.slots: list[Slot] = []
         self.counters = 0
         self.state_bytes = 0
         self.merged: dict[tuple[Kernel, int, int], Kernel] = {}
+        self.backwards: dict[Kernel, Callable[[], Kernel]] = {}  # what `alternated` may turn around
 
     # ---- the whole ---------------------------------------------------------------------------
 
@@ -70,6 +76,7 @@ class Planner:
         wanted = [(n, Argument(s)) for n, s in zip(given.values(), outputs, strict=True)]
         kept = self.states(graph, places)
         steps = advance(self, partition, places, _nexts(graph, state, kept), wanted)
+        steps = alternated(steps, self.backwards, self.caches)
 
         spans = self.lifetimes.spans()
         layout = pack(list(spans.values()))
@@ -172,6 +179,8 @@ class Planner:
             arguments = tuple(self.value(v, places, scratch) for v in launching.arguments)
             for argument in arguments:
                 self.lifetimes.use(argument.slot)
+            if launching.backward is not None:
+                self.backwards[launching.kernel] = launching.backward
             steps.append(self.launch(launching.kernel, arguments, launching.sizes, origins))
             self.lifetimes.tick()
         if scheduled.call is not None:
@@ -199,6 +208,8 @@ class Planner:
                     if key not in self.merged:
                         merged = merge_parameters(kernel, written, other)
                         self.merged[key] = replace(merged, name=f"{kernel.name}_in_place_{len(self.merged)}")
+                        if (backward := self.backwards.get(kernel)) is not None:
+                            self.backwards[self.merged[key]] = partial(_merged, backward, i, j, f"{self.merged[key].name}_backward")
                     return self.launch(self.merged[key], arguments[:j] + arguments[j + 1 :], sizes, origins)
         return Launch(kernel, arguments, sizes, origins)
 
@@ -254,6 +265,12 @@ class Planner:
             self.lifetimes.use(argument.slot)
         shapes = tuple(n.shape for n in values)
         return Call(group.hero.op.mnemonic, arguments, shapes, attributes(group.hero.op), group.hero.origin)
+
+
+def _merged(make: Callable[[], Kernel], kept: int, dropped: int, name: str) -> Kernel:
+    """A kernel that is yet to be made with two of its parameters made one."""
+    kernel = make()
+    return replace(merge_parameters(kernel, kernel.parameters[kept], kernel.parameters[dropped]), name=name)
 
 
 def _nexts(graph: Graph, state: Mapping[str, str], kept: Mapping[str, Argument]) -> list[Move]:

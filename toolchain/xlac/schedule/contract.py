@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xlac.ir.dims import at_opt, divisor
 from xlac.schedule import cost, inner_product, lane_loops, packing, tiles, turned
 from xlac.schedule.contraction import Contraction
@@ -10,7 +12,7 @@ from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu import contract as gpu
 from xlac.schedule.group import Group, Launching
 from xlac.schedule.operands import View
-from xlac.schedule.outer_product import OuterProduct
+from xlac.schedule.outer_product import OuterProduct, streams
 from xlac.schedule.packing import Panels
 from xlac.schedule.tiles import Tile
 from xlac_sdk.build import Builder
@@ -45,9 +47,16 @@ def launches(
     panels, before = _right(group, target, name, c, tile, right)
     if panels.packed:
         c, panels = panels.merged(c)
-    elements = Elements(Builder(), group, target)
-    OuterProduct(elements, after, c, tile, panels, target).write()
-    return [*before, elements.launch(name, cost.work(group))]
+
+    def written(name: str, backward: bool) -> Launching:
+        elements = Elements(Builder(), group, target)
+        OuterProduct(elements, after, c, tile, panels, target, backward).write()
+        return elements.launch(name, cost.work(group))
+
+    forward = written(name, backward=False)
+    if c.right.constant and streams(c, tile, target):
+        forward = replace(forward, backward=lambda: written(f"{name}_backward", backward=True).kernel)
+    return [*before, forward]
 
 
 def _right(

@@ -86,11 +86,15 @@ Value = Node | Scratch | Packed
 
 @dataclass(frozen=True, slots=True)
 class Launching:
-    """One kernel launch of a scheduled group, before memory is planned: a value for each parameter and size."""
+    """One kernel launch of a scheduled group, before memory is planned: a value for each parameter and size.
+
+    `backward` makes the kernel that goes through its largest constant from the end to the start, where there is one.
+    """
 
     kernel: Kernel
     arguments: tuple[Value, ...]
     sizes: tuple[Sym, ...] = ()
+    backward: Callable[[], Kernel] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

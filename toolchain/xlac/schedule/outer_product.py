@@ -27,14 +27,21 @@ from xlac_sdk.target import Target
 LONG_EPILOGUE = 12  # operations an element above which the epilogue is a loop over rows, not written out for each
 
 
+def streams(c: Contraction, tile: Tile, target: Target) -> bool:
+    """True when the right operand is read once from end to end, and could as well be from the end to the start."""
+    known = all(isinstance(a.extent, int) for a in (*c.outer, *c.rows, *c.inner, c.columns))
+    return known and (c.rows[0].extent, c.rows[1].extent) == tile.rows and cut(c, tile, target).chunks == 1
+
+
 class OuterProduct:
-    """Writes the kernel's body with the builder of `elements`."""
+    """Writes the kernel's body with the builder of `elements`. `backward` is for operands that it `streams`."""
 
     def __init__(
-        self, elements: Elements, epilogue: Epilogue, c: Contraction, tile: Tile, right: Panels, target: Target
-    ) -> None:
+        self, elements: Elements, epilogue: Epilogue, c: Contraction, tile: Tile, right: Panels, target: Target,
+        backward: bool = False,
+    ) -> None:  # fmt: skip
         self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
-        self.c, self.tile, self.right, self.target = c, tile, right, target
+        self.c, self.tile, self.right, self.target, self.backward = c, tile, right, target, backward
         self.cut = cut(c, tile, target)
         self.fetches = pays(c, right, target)
         self.mask: Expr | None = None
@@ -51,12 +58,16 @@ class OuterProduct:
         kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
         grain = min(max(1, PARALLEL_FLOPS // each), max(1, items // 2))
         with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:
-            *outer, block, panel = unravel(builder, t, extents)
+            *outer, block, panel = unravel(builder, self._turned(t, turns, 1), extents)
 
             def emit(column: Expr, vectors: int, partial: build.Number) -> None:
                 self._panel(outer, block, column, vectors, partial)
 
             each_panel(builder, c.columns.extent, self.tile, panel, emit)
+
+    def _turned(self, counter: Expr, stop: Dim, step: int) -> Expr:
+        """The counter of a loop from 0, by steps, or from the last step down to 0."""
+        return self.builder.let("back", build.sub(stop - step, counter)) if self.backward else counter
 
     def _panel(self, outer: list[Expr], block: Expr, column: Expr, vectors: int, partial: build.Number) -> None:
         """One panel of columns: all row tiles of a block. `partial` columns of the last vector, 0 when it is full."""
@@ -191,19 +202,26 @@ class OuterProduct:
             last = depth == len(inner) - 1
             copies = 1 if not last or self.target.size or overlap(axis, rows) else tiles.unroll(axis.usual, len(rows) * len(sums[0]))
             main = axis.extent // copies * copies
+            rest = range(at_opt(main), axis.extent) if isinstance(axis.extent, int) else range(0)
+
+            def single(k: int) -> None:
+                level(depth + 1, build.add(a, axis.left * k), build.add(b, stride * k))
+
+            for k_first in reversed(rest) if self.backward else ():
+                single(k_first)
             with builder.loop("k", 0, main, copies) as k:
+                k = self._turned(k, main, copies)
                 a_here = build.add(a, build.mul(k, axis.left))
                 b_here = build.add(b, build.mul(k, stride))
                 if not last:
                     a_here, b_here = builder.let("a", a_here), builder.let("b", b_here)
                 elif after is not None:
                     after.fetch(b_here, copies * at_opt(stride))
-                for u in range(copies):
+                for u in reversed(range(copies)) if self.backward else range(copies):
                     level(depth + 1, build.add(a_here, axis.left * u), build.add(b_here, stride * u))
-            if isinstance(axis.extent, int):
-                for k_left in range(at_opt(main), axis.extent):
-                    level(depth + 1, build.add(a, axis.left * k_left), build.add(b, stride * k_left))
-            elif copies > 1:
+            for k_last in () if self.backward else rest:
+                single(k_last)
+            if not isinstance(axis.extent, int) and copies > 1:
                 with builder.loop("k", main, axis.extent) as k:
                     level(depth + 1, build.add(a, build.mul(k, axis.left)), build.add(b, build.mul(k, stride)))
 
