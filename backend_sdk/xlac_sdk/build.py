@@ -37,6 +37,7 @@ from xlac_sdk.kernel import (
     Allocate,
     Apply,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Const,
@@ -188,6 +189,10 @@ class Builder:
 
     def barrier(self) -> None:
         self.emit(Barrier())
+
+    def wait(self, condition: Expr) -> None:
+        """This thread goes on when others have made a condition true."""
+        self.emit(Await(condition))
 
     def prefetch(self, buffer: Buffer, at: Number, write: bool = False) -> None:
         self.emit(Prefetch(buffer, lift(at), write))

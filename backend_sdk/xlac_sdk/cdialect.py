@@ -89,6 +89,7 @@ class Dialect:
     shared: str = ""  # declares {name}, {size} elements of {type}, aligned to {align} bytes
     pool: str = ""  # declares {name}, memory of the block whose size the launch says, aligned to {align} bytes
     most_shared: int = 0  # bytes that `shared` may declare; a kernel with more has all of it in a pool
+    tensor_map: str = ""  # declares the parameter {name}, by value: an array as the copy engine is told of it
     atomic: str = ""  # combines {place}, of type {d}, with {value} by {p}
 
     def spelling(self, primitive: Primitive, dtype: DType) -> str:

@@ -20,6 +20,7 @@ from xlac_sdk.kernel import (
     Access,
     Allocate,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Const,
@@ -35,11 +36,13 @@ from xlac_sdk.kernel import (
     Splat,
     Stmt,
     Store,
+    TensorMap,
     Var,
     children,
 )  # fmt: skip
 from xlac_sdk.ranges import fits
 from xlac_sdk.sharing import named, roots, walk
+from xlac_sdk.tensor_maps import tensor_maps
 
 __all__ = ["C99", "Dialect", "Function", "comment", "kernel_text", "literal"]
 
@@ -63,7 +66,8 @@ def kernel_text(kernel: Kernel, dialect: Dialect = C99) -> Function:
     name = dialect.identifier
     unused = [n for n in [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)] if n not in used]
     lines = (*(f"    (void){name(n)};" for n in unused), *lines)
-    parameters = [writer.parameter(b) for b in kernel.parameters]
+    parameters = [dialect.tensor_map.format(name=name(m.name)) for m in tensor_maps(kernel, dialect.instructions)]
+    parameters += [writer.parameter(b) for b in kernel.parameters]
     parameters += [f"{dialect.size or writer.type(v)} {name(v.name)}" for v in kernel.sizes]
     return Function(dialect.kernel.format(name(kernel.name)), tuple(parameters), lines, comment(kernel.note), tuple(writer.vectors))
 
@@ -154,12 +158,14 @@ class _Writer(Vectors):
                     yield from self.block(meaning, depth + 1)
                     yield f"{pad}}}"
                 elif spelling is not None:
-                    texts = [self.name(o.name) if isinstance(o, Buffer) else self.text(o) for o in given]
+                    texts = [self.name(o.name) if isinstance(o, Buffer | TensorMap) else self.text(o) for o in given]
                     yield f"{pad}{spelling.format(*texts)};"
             case Barrier():
                 if not self.dialect.barrier:
                     raise unsupported(self.dialect, "barrier")
                 yield f"{pad}{self.dialect.barrier};"
+            case Await():
+                raise unsupported(self.dialect, "thread that awaits others")
             case Prefetch():
                 return
 

@@ -105,20 +105,31 @@ def _poisoned(dtype: np.dtype[Any], size: int) -> Array:
 
 
 def _lockstep(threads: list[Generator[Any, Any, None]]) -> None:
-    """Runs the threads of a block from one barrier or exchange to the next, all together."""
+    """Runs the threads of a block from one barrier or exchange to the next, all together; one that awaits something goes
+    on when that holds."""
     answers: list[Any] = [None] * len(threads)
     while True:
-        asked = []
-        for thread, answer in zip(threads, answers, strict=True):
-            try:
-                asked.append((True, thread.send(answer)))
-            except StopIteration:
-                asked.append((False, None))
+        asked = [_asked(thread, answer) for thread, answer in zip(threads, answers, strict=True)]
+        while waiting := [i for i, (_, one) in enumerate(asked) if callable(one)]:
+            ready = [i for i in waiting if asked[i][1]()]
+            if not ready:
+                raise KernelFault("some threads of a block await what the others never make true")
+            for i in ready:
+                asked[i] = _asked(threads[i], None)
         if not any(going for going, _ in asked):
             return
         if not all(going for going, _ in asked):
             raise KernelFault("some threads of a block wait at a barrier that the others never reach")
         answers = [None if one is None else asked[i ^ one[0]][1][1] for i, (_, one) in enumerate(asked)]
+
+
+def _asked(thread: Generator[Any, Any, None], answer: Any) -> tuple[bool, Any]:
+    """Whether a thread goes on, and then what it waits for: None at a barrier, (distance, value) for an exchange, else
+    a condition."""
+    try:
+        return True, thread.send(answer)
+    except StopIteration:
+        return False, None
 
 
 _SHARED: Mapping[str, object] = {

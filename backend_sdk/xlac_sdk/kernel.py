@@ -5,7 +5,7 @@ are flat: an index counts elements from the buffer's start, and schedules linear
 kernel says everything that speed needs, so a backend only spells it.
 
     Expr = Const | Var | Ramp | Splat | Load | Apply | Fold | Shuffle | Exchange
-    Stmt = For | Let | Assign | Store | If | Allocate | Barrier | Prefetch | Instruction
+    Stmt = For | Let | Assign | Store | If | Allocate | Barrier | Await | Prefetch | Instruction
 """
 
 from __future__ import annotations
@@ -274,12 +274,40 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class Await:
+    """This thread goes on when a scalar condition over memory holds, which other threads of its block make true.
+
+    What those did before is seen after it. Unlike a Barrier it may stand where only some threads come.
+    """
+
+    condition: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Prefetch:
     """A hint that an element's cache line is wanted soon. The index may be out of bounds."""
 
     buffer: Buffer
     index: Expr
     write: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A parameter as a copy engine is told of it: the launch hands the kernel a description of an array of up to five axes,
+    outermost first, `offset` elements into the parameter. Whole boxes are copied; what lies outside the array is zero.
+
+    `extents` and `strides` (in elements; the last axis has none, its elements are neighbours) are expressions over the
+    kernel's sizes. A box's innermost rows are 128 bytes, and lie in SHARED memory one after the other, the eight
+    16-byte chunks of each exchanged by an exclusive or with the row's number.
+    """
+
+    name: str
+    buffer: Buffer
+    offset: Expr
+    extents: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    box: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +319,11 @@ class Instruction:
     """
 
     name: str
-    operands: tuple[Expr | Buffer, ...]
+    operands: tuple[Expr | Buffer | TensorMap, ...]
     meaning: tuple[Stmt, ...]
 
 
-Stmt = For | Let | Assign | Store | If | Allocate | Barrier | Prefetch | Instruction
+Stmt = For | Let | Assign | Store | If | Allocate | Barrier | Await | Prefetch | Instruction
 
 # ---- kernels ---------------------------------------------------------------------------------
 
@@ -355,6 +383,8 @@ def names(kernel: Kernel) -> set[str]:
                 found.add(var.name)
             case Allocate(buffer=buffer):
                 found.add(buffer.name)
+            case Instruction(operands=operands):
+                found |= {one.name for one in operands if isinstance(one, TensorMap)}
         for block in children(stmt):
             stack += block
     return found

@@ -22,6 +22,7 @@ from xlac_sdk.kernel import (
     Allocate,
     Apply,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Const,
@@ -41,6 +42,7 @@ from xlac_sdk.kernel import (
     Splat,
     Stmt,
     Store,
+    TensorMap,
     Var,
     names,
 )  # fmt: skip
@@ -108,8 +110,8 @@ class _Legalizer:
                     stmt = If(new, *blocks)
             case Instruction(name=name, operands=given, meaning=meaning):
                 if name in self.target.instructions:
-                    exprs = iter(self._exprs(*(o for o in given if not isinstance(o, Buffer))))
-                    given = tuple(self._buffer(o) if isinstance(o, Buffer) else next(exprs) for o in given)
+                    exprs = iter(self._exprs(*(o for o in given if not isinstance(o, Buffer | TensorMap))))
+                    given = tuple(self._named(o) if isinstance(o, Buffer | TensorMap) else next(exprs) for o in given)
                 before = self._writer.take()
                 stmt = replace(stmt, operands=given, meaning=self._block(meaning))
             case Let(var=var, value=value) | Assign(var=var, value=value):
@@ -133,6 +135,11 @@ class _Legalizer:
             case Allocate(buffer=buffer):
                 before = []
                 stmt = stmt if self._buffer(buffer) is buffer else Allocate(self._buffer(buffer))
+            case Await(condition=condition):
+                (new,) = self._exprs(condition)
+                before = self._writer.take()
+                assert not before, "what a thread awaits is computed anew each time: by primitives that every target has"
+                stmt = stmt if new is condition else Await(new)
             case Barrier():
                 before = []
         yield from before
@@ -264,6 +271,11 @@ class _Legalizer:
 
     def _var(self, var: Var) -> Var:
         return replace(var, dtype=self._held(var.dtype)) if var.dtype in self._missing else var
+
+    def _named(self, operand: Buffer | TensorMap) -> Buffer | TensorMap:
+        if isinstance(operand, Buffer):
+            return self._buffer(operand)
+        return replace(operand, buffer=self._buffer(operand.buffer))
 
     def _buffer(self, buffer: Buffer) -> Buffer:
         if buffer.dtype not in self._missing:

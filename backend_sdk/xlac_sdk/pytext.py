@@ -17,6 +17,7 @@ from xlac_sdk.kernel import (
     Allocate,
     Apply,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Const,
@@ -58,7 +59,7 @@ class Text:
         self.pinned: list[Expr] = []  # keeps ids alive
         self.count = 0
         parameters = [f"b_{b.name}" for b in kernel.parameters] + [f"v_{v.name}" for v in kernel.sizes]
-        self.lockstep = _has(kernel.body, (Barrier, Exchange))
+        self.lockstep = _has(kernel.body, (Barrier, Await, Exchange))
         lines = [f"def kernel({', '.join(parameters)}):"]
         lines += [f"    n_{b.name} = len(b_{b.name})" for b in kernel.parameters]
         lines += self.block(kernel.body, 1)
@@ -81,7 +82,7 @@ class Text:
             yield f"{pad}pass"
         for stmt in body:
             self.texts.clear()
-            self.pinned = named(roots(stmt))
+            self.pinned = [] if isinstance(stmt, Await) else named(roots(stmt))  # what is awaited is computed anew each time
             for expr in self.pinned:
                 text, bounds = self.write(expr)
                 name = self.fresh("t")
@@ -109,6 +110,8 @@ class Text:
                 yield from self.block(meaning, depth)
             case Barrier():
                 yield f"{pad}yield None"
+            case Await(condition=condition):
+                yield f"{pad}yield lambda: {self.text(condition)}"
             case Prefetch():
                 yield f"{pad}pass"
 

@@ -10,6 +10,7 @@ from xlac_sdk.kernel import (
     Allocate,
     Apply,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Const,
@@ -28,6 +29,7 @@ from xlac_sdk.kernel import (
     Splat,
     Stmt,
     Store,
+    TensorMap,
     Var,
 )  # fmt: skip
 
@@ -82,6 +84,8 @@ class Rewriter:
                 return replace(
                     stmt, start=self.expr(stmt.start), stop=self.expr(stmt.stop), body=self.block(stmt.body)
                 )
+            case Await():
+                return replace(stmt, condition=self.expr(stmt.condition))
             case Let() | Assign():
                 return replace(stmt, value=self.expr(stmt.value))
             case Store():
@@ -100,12 +104,17 @@ class Rewriter:
                     stmt, buffer=self.buffers.get(stmt.buffer, stmt.buffer), index=self.expr(stmt.index)
                 )
             case Instruction():
-                operands = tuple(
-                    self.buffers.get(o, o) if isinstance(o, Buffer) else self.expr(o) for o in stmt.operands
-                )
-                return replace(stmt, operands=operands, meaning=self.block(stmt.meaning))
+                return replace(stmt, operands=tuple(map(self._operand, stmt.operands)), meaning=self.block(stmt.meaning))
             case Allocate() | Barrier():
                 return stmt
+
+    def _operand(self, operand: Expr | Buffer | TensorMap) -> Expr | Buffer | TensorMap:
+        match operand:
+            case Buffer():
+                return self.buffers.get(operand, operand)
+            case TensorMap():
+                return replace(operand, buffer=self.buffers.get(operand.buffer, operand.buffer))
+        return self.expr(operand)
 
 
 def merge_parameters(kernel: Kernel, keep: Buffer, drop: Buffer) -> Kernel:

@@ -12,6 +12,7 @@ from xlac_sdk.kernel import (
     Allocate,
     Apply,
     Assign,
+    Await,
     Barrier,
     Const,
     Exchange,
@@ -60,7 +61,7 @@ def roots(stmt: Stmt) -> tuple[Expr, ...]:
             return (value,)
         case Store(index=index, value=value, mask=mask):
             return (index, value) if mask is None else (index, value, mask)
-        case If(condition=condition):
+        case If(condition=condition) | Await(condition=condition):
             return (condition,)
         case Prefetch(index=index):
             return (index,)

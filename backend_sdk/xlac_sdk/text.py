@@ -9,6 +9,7 @@ from xlac_sdk.kernel import (
     Allocate,
     Apply,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Const,
@@ -28,6 +29,7 @@ from xlac_sdk.kernel import (
     Splat,
     Stmt,
     Store,
+    TensorMap,
     Var,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
@@ -126,10 +128,12 @@ def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
                 yield f"{pad}{b.space.value} {b.name}: {b.dtype}[{_size(b)}]"
             case Barrier():
                 yield f"{pad}barrier"
+            case Await(condition=condition):
+                yield f"{pad}await {expr(condition, known)}"
             case Prefetch(buffer=b, index=index):
                 yield f"{pad}prefetch {b.name}[{expr(index, known)}]"
             case Instruction(name=name, operands=operands, meaning=meaning):
-                shown = ", ".join(o.name if isinstance(o, Buffer) else expr(o, known) for o in operands)
+                shown = ", ".join(o.name if isinstance(o, Buffer | TensorMap) else expr(o, known) for o in operands)
                 yield f"{pad}{name}({shown}) means:"
                 yield from _block(meaning, depth + 1)
 

@@ -13,6 +13,7 @@ from xlac_sdk.kernel import (
     Allocate,
     Apply,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Const,
@@ -33,6 +34,7 @@ from xlac_sdk.kernel import (
     Splat,
     Stmt,
     Store,
+    TensorMap,
     Var,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive, operand_dtypes
@@ -142,9 +144,14 @@ class _Verifier:
                     for one in operands:
                         if isinstance(one, Buffer):
                             self.reachable(one, buffers)
+                        elif isinstance(one, TensorMap):
+                            self.tensor_map(one, buffers)
                     self.block(meaning, names, mutable, buffers, kinds)
                 case Barrier():
                     self.need(LoopKind.THREAD in kinds, "a barrier stands outside every THREAD loop")
+                case Await(condition=condition):
+                    self.need(condition.dtype is DType.BOOL and condition.lanes == 1, "what is awaited is not a scalar bool")
+                    self.need(LoopKind.THREAD in kinds, "a thread awaits something outside every THREAD loop")
 
     def loop(
         self, stmt: For, names: dict[str, Var], mutable: set[str], buffers: set[Buffer],
@@ -190,6 +197,20 @@ class _Verifier:
         if mask is not None:
             right = mask.dtype is DType.BOOL and mask.lanes == lanes
             self.need(right, f"the mask of an access to '{name}' is not {lanes} lanes of bool")
+
+    def tensor_map(self, given: TensorMap, buffers: set[Buffer]) -> None:
+        """A parameter, described by the kernel's sizes alone."""
+        self.identifier(given.name)
+        known = self.used.setdefault(given.name, given)
+        self.need(known == given, f"'{given.name}' is declared twice")
+        self.reachable(given.buffer, buffers)
+        self.need(given.buffer.space is Space.GLOBAL, f"tensor map '{given.name}' is of no parameter")
+        rank = len(given.box)
+        self.need(1 <= rank <= 5 and len(given.extents) == rank == len(given.strides) + 1, f"the axes of tensor map '{given.name}'")
+        whole = given.box[-1] * given.buffer.dtype.nbytes == 128 and all(0 < n <= 256 for n in given.box)
+        self.need(whole, f"the box of tensor map '{given.name}' is {given.box}")
+        sizes = {v.name: v for v in self.kernel.sizes}
+        self.exprs((given.offset, *given.extents, *given.strides), sizes, set())
 
     # ---- expressions -------------------------------------------------------------------------
 

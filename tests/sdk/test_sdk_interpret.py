@@ -165,3 +165,26 @@ def test_a_step_out_of_its_slot_is_a_fault() -> None:
     program = Program("p", (x,), (y,), (x, y), (Copy(Argument(y), Argument(x, 1), 4),), {})
     with pytest.raises(KernelFault, match="elements 1 to 5 of 'sx', which has 4"):
         Interpreter(program).run({"x": np.ones(4, "f4")}, {"y": np.ones(4, "f4")})
+
+
+def relay(last: int) -> Kernel:
+    """Eight threads, of which each begins when the one before has counted; the first of them when `last` did."""
+    b = Builder()
+    with b.loop("block", 0, 1, kind=LoopKind.BLOCK):
+        count = b.local("count", DType.I64, 1, Space.SHARED)
+        with b.loop("thread", 0, 8, kind=LoopKind.THREAD) as thread:
+            with b.when(build.apply(P.EQ, thread, build.index(0))):
+                b.store(count, 0, build.index(last))
+            b.emit(Barrier())
+            b.wait(build.apply(P.EQ, build.load(count, 0), build.sub(7, thread)))
+            b.store(Y, thread, build.cast(build.load(count, 0), F32))
+            b.store(count, 0, build.index(1), atomic=P.ADD)
+    return Kernel("relay", (Y,), b.body())
+
+
+def test_threads_await_what_others_do() -> None:
+    y = np.empty(8, "f4")
+    run_kernel(relay(0), {"y": y})
+    assert y.tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
+    with pytest.raises(KernelFault, match="await what the others never make true"):
+        run_kernel(relay(1), {"y": y})

@@ -14,11 +14,14 @@ from xlac_sdk.kernel import (
     Allocate,
     Apply,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Const,
+    Expr,
     For,
     If,
+    Instruction,
     Kernel,
     Let,
     Load,
@@ -26,6 +29,7 @@ from xlac_sdk.kernel import (
     Space,
     Stmt,
     Store,
+    TensorMap,
     Var,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
@@ -38,12 +42,17 @@ P, F32, F16, I64, BOOL = Primitive, DType.F32, DType.F16, DType.I64, DType.BOOL
 X = Buffer("x", F32, 8)
 Y = Buffer("y", F32, 8, access=Access.WRITE)
 H = Buffer("h", F16, 8)
-ZERO, ONE = Const(0, I64), Const(1.0, F32)
+ZERO, ONE, LAST = Const(0, I64), Const(1.0, F32), Const(1, I64)
 I, V = Var("i", I64), Var("v", F32)
 
 
 def loop(*body: Stmt, kind: LoopKind = LoopKind.SERIAL) -> For:
     return For(I, ZERO, Const(8, I64), body, kind=kind)
+
+
+def mapped(buffer: Buffer, box: tuple[int, ...], *extents: Expr) -> tuple[Stmt, ...]:
+    """An instruction that is given a tensor map."""
+    return (Instruction("copy", (TensorMap("m", buffer, ZERO, extents, extents[1:], box),), ()),)
 
 
 BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
@@ -67,6 +76,13 @@ BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
     ("is not the only statement of the kernel", (loop(For(Var("j", I64), ZERO, ZERO, (), kind=LoopKind.PARALLEL)),)),
     ("'v' is assigned but is not mutable here", (Let(V, ONE, True), loop(Assign(V, ONE), kind=LoopKind.THREAD))),
     ("a barrier stands outside every THREAD loop", (Barrier(),)),
+    ("a thread awaits something outside every THREAD loop", (Await(Const(True, BOOL)),)),
+    ("what is awaited is not a scalar bool", (Await(ONE),)),
+    ("buffer 'held' is used out of scope", mapped(Buffer("held", F32, 4), (4, 32), LAST, LAST)),
+    ("the axes of tensor map 'm'", mapped(X, (4, 32), LAST)),
+    ("the box of tensor map 'm' is (4, 16)", mapped(X, (4, 16), LAST, LAST)),
+    ("the box of tensor map 'm' is (257, 32)", mapped(X, (257, 32), LAST, LAST)),
+    ("'i' is used out of scope", mapped(X, (4, 32), I, LAST)),
     ("UNROLLED loop 'i' has no constant trip count", (For(I, ZERO, build.cast(Load(X, ZERO), I64), (), kind=LoopKind.UNROLLED),)),
     ("300 is not a u8", (Let(Var("v", DType.U8), Const(300, DType.U8)),)),
     ("buffer 'held' is used out of scope", (Store(Buffer("held", F32, 4, Space.LOCAL), ZERO, ONE),)),

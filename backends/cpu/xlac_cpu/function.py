@@ -14,6 +14,7 @@ from xlac_sdk.kernel import (
     Access,
     Allocate,
     Assign,
+    Await,
     Barrier,
     For,
     If,
@@ -132,7 +133,7 @@ class Function(Expressions):
                 w.do(f"call void @{name}(ptr {pointer}, i32 {int(write)}, i32 2, i32 1)")
             case Instruction(meaning=meaning):
                 self.statements(meaning)
-            case Barrier():
+            case Barrier() | Await():
                 raise UnsupportedError(
                     Diagnostic("XL5103", "a barrier between threads of a block means nothing on a CPU")
                 )
