@@ -10,6 +10,7 @@ from torch.utils import _pytree as pytree
 
 from xlac.compiler import compile
 from xlac.frontends.torch.exported import Exported, imported
+from xlac.frontends.torch.importer import inputs_of
 from xlac.frontends.torch.tensors import TORCH
 from xlac.ir.dims import Sym
 from xlac.ops.leaf import param
@@ -100,7 +101,7 @@ def _names(program: Any, dynamic_shapes: Any, example_args: tuple[Any, ...]) -> 
     given = list(dynamic_shapes.values()) if isinstance(dynamic_shapes, Mapping) else list(dynamic_shapes)
     flat = pytree.tree_leaves(given, is_leaf=lambda s: s is None or (isinstance(s, dict) and all(isinstance(k, int) for k in s)))
     asked = set(program.graph_signature.user_inputs)
-    metas = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder" and n.name in asked]
+    metas = [n.meta.get("val") for n in inputs_of(program.graph) if n.name in asked]
     found: dict[str, str] = {}
     for shape, meta in zip(flat, metas, strict=False):
         for axis, dim in (shape.items() if isinstance(shape, dict) else ()):

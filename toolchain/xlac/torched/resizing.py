@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from xlac.frontends.torch.importer import inputs_of
 from xlac.programs import Programs
 from xlac.torched.program import TensorProgram
 from xlac.torched.subgraph import Options, Subgraph
@@ -18,8 +19,7 @@ class Resizing:
 
     def __init__(self, module: GraphModule, options: Options) -> None:
         self._module, self._options = module, options
-        places = [n for n in module.graph.nodes if n.op == "placeholder"]
-        self._symbols = list(_symbols([n.meta.get("val") for n in places]))
+        self._symbols = list(_symbols([n.meta.get("val") for n in inputs_of(module.graph)]))
         self._programs: Programs[TensorProgram] = Programs()
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from torch.fx import Node as FxNode
 
 from xlac.compiler import compile
 from xlac.frontends.torch.errors import NotExpressible, Unsupported
-from xlac.frontends.torch.importer import Importer, output_of
+from xlac.frontends.torch.importer import Importer, inputs_of, output_of
 from xlac.frontends.torch.sizes import Sizes
 from xlac.ir.dims import Dim, Sym, symbols
 from xlac.ir.graph import Graph, Node
@@ -43,7 +43,7 @@ class Subgraph:
         self.inputs: list[Input] = []
         self.params: list[Node] = []
         values: dict[FxNode, Node | None] = {}
-        self.places = [n for n in module.graph.nodes if n.op == "placeholder"]
+        self.places = inputs_of(module.graph)
         for position, place in enumerate(self.places):
             values[place] = self._input(position, place)
         self.values = self.importer.run(values)

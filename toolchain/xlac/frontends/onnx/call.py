@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xlac.frontends.onnx.known import DataDependent
+from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx.values import Coded, Ragged, Value, described
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xlac.frontends.known import Known, NeedsValue
 from xlac.frontends.onnx import attributes, registry
 from xlac.frontends.onnx.call import Call
 from xlac.frontends.onnx.files import Files
-from xlac.frontends.onnx.known import Known, NeedsValue
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.problems import check_text, problem, unsupported
 from xlac.frontends.onnx.ragged import lifted

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx import registry
-from xlac.frontends.onnx.known import DataDependent
 from xlac.ir.op import ShapeError
 from xlac_sdk.source import Diagnostic, SourceError
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from xlac.frontends.onnx.known import DataDependent
+from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx.values import Ragged, Value
 from xlac.ir.dims import Dim, symbol, symbols, volume
 from xlac.ir.graph import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from xlac.frontends.onnx.known import Known
+from xlac.frontends.known import Known
 from xlac.frontends.onnx.values import Value, mapped, nodes
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError

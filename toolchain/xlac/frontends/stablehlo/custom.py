@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.known import DataDependent, NeedsValue
+from xlac.frontends.known import DataDependent, NeedsValue
 from xlac.frontends.stablehlo.site import Builder, Built, Site
 from xlac.ir.dims import Sym
 from xlac.ops.scalar import Compare

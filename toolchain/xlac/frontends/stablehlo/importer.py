@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from xlac.frontends.onnx.known import Known
+from xlac.frontends.known import Known
 from xlac.frontends.stablehlo.errors import DEPTH, OPERATIONS, Source
 from xlac.frontends.stablehlo.site import Builder, Built, Site
 from xlac.frontends.stablehlo.syntax import (

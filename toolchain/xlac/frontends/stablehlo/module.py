@@ -10,7 +10,7 @@ import numpy as np
 
 import xlac.frontends.stablehlo.ops  # noqa: F401  # fills the table
 from xlac.arrays import as_array
-from xlac.frontends.onnx.symbols import sized
+from xlac.frontends.sizes import sized
 from xlac.frontends.stablehlo.bytecode import is_bytecode, text_of
 from xlac.frontends.stablehlo.errors import TEXT, Source
 from xlac.frontends.stablehlo.importer import Importer, Unequal, unsupported

@@ -12,7 +12,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from xlac.frontends.torch.decompositions import export_decompositions
 from xlac.frontends.torch.errors import NotExpressible, Unsupported, refused
-from xlac.frontends.torch.importer import Importer, output_of
+from xlac.frontends.torch.importer import Importer, inputs_of, output_of
 from xlac.frontends.torch.sizes import Sizes
 from xlac.frontends.torch.table import BUILDERS
 from xlac.frontends.torch.tensors import array_of
@@ -56,7 +56,7 @@ class _Import:
     def result(self) -> Exported:
         signature = self.program.graph_signature
         changed = {s.target for s in signature.output_specs if s.kind is OutputKind.BUFFER_MUTATION}
-        places = {n.name: n for n in self.program.graph.nodes if n.op == "placeholder"}
+        places = {n.name: n for n in inputs_of(self.program.graph)}
         given: dict[Any, Node | None] = {}
         for spec in signature.input_specs:
             given[places[spec.arg.name]] = self._input(spec, places[spec.arg.name], changed)

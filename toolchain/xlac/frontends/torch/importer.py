@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
 from xlac.frontends.torch import families
@@ -137,8 +137,7 @@ class Importer:
             raise NotExpressible("control flow over graphs is not imported")
         if not isinstance(inner, GraphModule):
             raise NotExpressible("its graph is not at hand")
-        places = [n for n in inner.graph.nodes if n.op == "placeholder"]
-        values = self._graph(inner, dict(zip(places, given, strict=True)))
+        values = self._graph(inner, dict(zip(inputs_of(inner.graph), given, strict=True)))
         return [values[n] for n in output_of(inner)]
 
     def _types(self, meta: Any) -> tuple[Type | None, ...]:
@@ -241,6 +240,11 @@ def origin_of(node: FxNode) -> Origin:
     path = path.removeprefix("L['self'].").removeprefix("L__self___")
     plain = path if path.replace(".", "").replace("_", "").isalnum() and path.isascii() else ""
     return Origin(f"{plain}.{node.name}" if plain else node.name)
+
+
+def inputs_of(graph: Graph) -> list[FxNode]:
+    """The arguments of a graph, in order; torch.fx calls them placeholders."""
+    return [n for n in graph.nodes if n.op == "placeholder"]
 
 
 def output_of(module: GraphModule) -> Sequence[Any]:

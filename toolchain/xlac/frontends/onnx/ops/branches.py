@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx import bodies
 from xlac.frontends.onnx.call import Call
-from xlac.frontends.onnx.known import DataDependent
 from xlac.frontends.onnx.registry import operator
 from xlac.frontends.onnx.values import Value
 from xlac.ir.graph import Node

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx.call import Call
-from xlac.frontends.onnx.known import DataDependent
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.ops.shape import view
 from xlac.frontends.onnx.registry import operator

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx import bodies
 from xlac.frontends.onnx.bodies import Body
 from xlac.frontends.onnx.call import Call
-from xlac.frontends.onnx.known import DataDependent
 from xlac.frontends.onnx.limits import STEPS, check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.frontends.onnx.values import Ragged, Value, nodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.known import DataDependent, NeedsValue
+from xlac.frontends.known import DataDependent, NeedsValue
 from xlac.frontends.stablehlo.ops.contraction import convolved, layout
 from xlac.frontends.stablehlo.ops.creation import counted
 from xlac.frontends.stablehlo.ops.indexing import gathered

@@ -1,0 +1,25 @@
+"""Sizes that a caller gives an imported model: numbers, or bounds."""
+
+from __future__ import annotations
+
+from xlac.ir import ranges
+from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol, symbol
+from xlac_sdk.source import Diagnostic, SourceError
+
+OPT = 1  # the size to optimise for where nobody says
+DimValue = int | str | tuple[int, int] | Symbol
+
+
+def sized(name: str, given: DimValue) -> Dim:
+    """A size as the caller gives it: a number, or bounds such as `1..8`. Raises SourceError."""
+    if isinstance(given, Symbol):
+        return Sym((((given,), 1),))
+    if isinstance(given, tuple):
+        low, high = given
+    elif found := ranges.read(str(given), 0, UNBOUNDED):
+        low, high = found
+    else:
+        raise SourceError(Diagnostic("XL2014", f"{given!r} is no size for '{name}'", hint=f"{name}=8 or {name}=1..8"))
+    if not 0 <= low <= high <= UNBOUNDED:
+        raise SourceError(Diagnostic("XL2014", f"the range {low}..{high} of '{name}' is empty or too large"))
+    return low if low == high else symbol(name, low, high, opt=max(low, OPT) if high == UNBOUNDED else high)
