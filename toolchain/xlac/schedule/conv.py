@@ -14,7 +14,7 @@ from xlac.ir.op import frozen_array
 from xlac.ops import leaf, view
 from xlac.ops.checks import extent
 from xlac.ops.contraction import Conv
-from xlac.schedule import contract, depthwise, epilogue, operands, planes
+from xlac.schedule import contract, depthwise, epilogue, operands, planes, winograd
 from xlac.schedule.arrange import Run, arranged, runs
 from xlac.schedule.contraction import Axis, Contraction, Source
 from xlac.schedule.elements import row_major
@@ -61,6 +61,8 @@ class Geometry:
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """Launches for a convolution with what follows it: the padded copy and packed weights, if any, then the sums."""
     hero = group.hero
+    if (tiling := winograd.chosen(hero, target)) and (by_points := winograd.schedule(group, target, name, tiling)):
+        return by_points
     after = epilogue.of(group, hero)
     if after is None:
         return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)

@@ -1,0 +1,157 @@
+"""Convolutions by fewer multiplications: right for every size, as accurate as documented, and only where asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from contraction_harness import TARGETS, agree, compute, cpu, group, meaning, param, program, values
+
+from xlac.ir.dims import Dim, Sym, Symbol
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.contraction import Conv
+from xlac.schedule import toom_cook, winograd
+from xlac.schedule.group import Kind
+from xlac_sdk.dtypes import DType
+from xlac_sdk.target import Target
+
+F32 = DType.F32
+FAST = {name: replace(TARGETS[name], fast=True) for name in ("avx512", "avx2", "sse")}
+
+
+def conv(x: tuple[Dim, ...], columns: int, *, low: int = 1, high: int = 1, kind: str = "weight", dtype: DType = F32, **given: object) -> Node:
+    attributes = {
+        "layout": ("NHWC", "HWIO", "NHWC"), "strides": (1, 1), "low": (low, low), "high": (high, high), "lhs_dilation": (1, 1),
+        "rhs_dilation": (1, 1),
+    } | given  # fmt: skip
+    groups = attributes.get("feature_groups", 1)
+    kernel = (3, 3, x[3] // groups if isinstance(groups, int) else 0, columns)
+    return Node.of(Conv(**attributes), param("x", Type(dtype, x)), param("kernel", Type(dtype, kernel), kind))
+
+
+def forced(monkeypatch: pytest.MonkeyPatch, results: int) -> None:
+    """Takes tiles of this many results whatever they cost."""
+    monkeypatch.setattr(winograd, "chosen", lambda hero, target: winograd.served(hero, results, target))
+
+
+@pytest.mark.parametrize("results", toom_cook.POINTS)
+def test_the_matrices_multiply_polynomials(results: int) -> None:
+    a, g, b = toom_cook.matrices(results)
+    rng = np.random.default_rng(0)
+    x, taps = rng.standard_normal(results + 2), rng.standard_normal(3)
+    np.testing.assert_allclose(a @ ((g @ taps) * (b @ x)), np.correlate(x, taps, "valid"), atol=1e-13)
+
+
+SIZES = {
+    "whole tiles": ((1, 8, 8, 16), 16, 1, 1),
+    "odd sizes": ((1, 7, 9, 16), 32, 1, 1),
+    "batches": ((3, 5, 4, 16), 16, 1, 1),
+    "no padding": ((1, 6, 7, 16), 16, 0, 0),
+    "much padding": ((1, 3, 2, 16), 16, 3, 2),
+    "cropped": ((1, 9, 9, 16), 16, -1, -2),
+    "one pixel": ((1, 1, 1, 32), 48, 1, 1),
+    "panels": ((1, 4, 4, 16), 112, 1, 1),
+}
+
+
+@pytest.mark.parametrize("results", toom_cook.POINTS)
+@pytest.mark.parametrize("size", SIZES)
+def test_sizes(size: str, results: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced(monkeypatch, results)
+    x, columns, low, high = SIZES[size]
+    agree(group(Kind.CONV, conv(x, columns, low=low, high=high)), FAST["avx512"])
+
+
+@pytest.mark.parametrize("name", ["avx2", "sse"])
+def test_targets(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced(monkeypatch, 4)
+    agree(group(Kind.CONV, conv((1, 6, 5, 16), 32)), FAST[name])
+
+
+def after(hero: Node, what: str) -> Node:
+    bias = build.add(hero, param("bias", Type(F32, hero.shape[-1:]), "weight"))
+    if what == "residual":
+        return build.maximum(build.add(bias, param("residual", hero.type)), 0.0)
+    if what == "a long chain":
+        return build.sqrt(build.exp(build.minimum(bias, 2.0)))
+    return build.transpose(bias, (0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("what", ["residual", "a long chain", "channels first"])
+def test_what_follows_is_computed_on_results(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced(monkeypatch, 4)
+    hero = conv((2, 6, 5, 16), 16)
+    made = group(Kind.CONV, hero, after(hero, what))
+    agree(made, FAST["avx512"])
+
+
+def test_channels_first_and_a_kernel_that_lies_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    forced(monkeypatch, 2)
+    x, kernel = param("x", Type(F32, (1, 16, 5, 6))), param("kernel", Type(F32, (32, 16, 3, 3)), "weight")
+    op = conv((1, 5, 6, 16), 32).op
+    hero = Node.of(op, build.transpose(x, (0, 2, 3, 1)), build.transpose(kernel, (2, 3, 1, 0)))
+    agree(group(Kind.CONV, hero), FAST["avx512"])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_on_this_machine(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced(monkeypatch, 4)
+    agree(group(Kind.CONV, conv((2, 29, 30, 64), 96)), replace(cpu(threads), fast=True))
+
+
+@pytest.mark.parametrize(("results", "bits"), [(2, 24), (4, 22)])
+def test_errors_against_the_largest_pixel(results: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/SPEC.md says of `precision: fast`: in parts of the largest pixel times the sum of the weights' magnitudes."""
+    forced(monkeypatch, results)
+    made = group(Kind.CONV, conv((1, 24, 24, 128), 64))
+    given = values(made)
+    (exact,) = meaning(made, {name: array.astype(np.float64) for name, array in given.items()})
+    (got,) = compute(made, replace(cpu(), fast=True), given)
+    assert exact.dtype == np.float64
+    most = np.abs(given["kernel"]).sum((0, 1, 2)).max() * np.abs(given["x"]).max()
+    assert np.abs(got - exact).max() < 2.0**-bits * most
+
+
+LARGE = (1, 56, 56, 64)
+DECLINED = {
+    "strided": conv(LARGE, 64, strides=(2, 2)),
+    "dilated": conv(LARGE, 64, rhs_dilation=(2, 2)),
+    "spread": conv(LARGE, 64, lhs_dilation=(2, 2)),
+    "grouped": conv(LARGE, 64, feature_groups=2),
+    "half": conv(LARGE, 64, dtype=DType.F16),
+    "doubles": conv(LARGE, 64, dtype=DType.F64),
+    "odd channels": conv((1, 56, 56, 60), 64),
+    "odd columns": conv(LARGE, 60),
+    "open": conv((Sym((((Symbol("batch", 1, 8, 4),), 1),)), 56, 56, 64), 64),
+    "weights that memory brings too late": conv((1, 2, 2, 1024), 1024),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECLINED)
+def test_other_forms_are_left_to_the_direct_sum(name: str) -> None:
+    assert winograd.chosen(DECLINED[name], FAST["avx512"]) is None
+
+
+def test_weights_that_are_not_known_are_left_to_the_direct_sum() -> None:
+    made = group(Kind.CONV, conv((1, 12, 12, 16), 16, kind="input"))
+    assert winograd.chosen(made.hero, FAST["avx512"]) is not None
+    agree(made, FAST["avx512"])
+
+
+def test_four_results_a_side_where_pixels_are_many_two_where_weights_are() -> None:
+    target = FAST["avx512"]
+    many, few = winograd.chosen(conv(LARGE, 64), target), winograd.chosen(conv((1, 14, 14, 256), 256), target)
+    assert many is not None and few is not None
+    assert (many.results, few.results) == (4, 2)
+
+
+@pytest.mark.parametrize("target", [TARGETS["avx512"], replace(TARGETS["avx512"], fast=True, size=True), TARGETS["scalar"]])
+def test_only_where_asked_for(target: Target) -> None:
+    """The default precision keeps each result's own bound."""
+    made = group(Kind.CONV, conv(LARGE, 64))
+    assert winograd.chosen(made.hero, target) is None
+    weights = {"kernel": np.zeros((3, 3, 64, 64), np.float32)}
+    assert not any("points" in step.kernel.name for step in program(made, target, weights).steps if hasattr(step, "kernel"))

@@ -1,0 +1,120 @@
+"""Convolutions of 3 by 3 taps by fewer multiplications (Winograd): `precision: fast` only.
+
+The result is cut into tiles of 2 by 2 or 4 by 4 pixels. A first kernel brings the 4 by 4 or 6 by 6 pixels that a tile
+sees to pairs of points (`toom_cook.py`), for every channel. A second multiplies, at every pair of points, tiles by
+channels with the weights, which were transformed while compiling, and turns the products of a block of tiles, which
+are still in the second cache, into results: four or sixteen ninths as many pixels for each product as the direct sum.
+
+The error of a result is bounded by the largest pixel of its tile, and one that is infinite or NaN spoils them all.
+"""
+
+from __future__ import annotations
+
+from xlac.ir.graph import Node
+from xlac.ops.contraction import Conv
+from xlac.schedule import epilogue, operands, tiles, toom_cook, winograd_kernels
+from xlac.schedule.contraction import Source
+from xlac.schedule.elements import linear, row_major
+from xlac.schedule.epilogue import Epilogue
+from xlac.schedule.group import Group, Launching, Scheduled
+from xlac.schedule.winograd_kernels import Tiling
+from xlac_sdk import build
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Ramp, Var
+from xlac_sdk.target import Target
+
+FAR = 5  # bytes a cycle of weights that no second cache holds
+MOVED = 12  # bytes a cycle of transformed pixels, written and read
+TRANSFORM = 2.5  # cycles a vector of a tile's transform takes, for each pair of points
+
+
+# ---- whether and how ------------------------------------------------------------------------------
+
+
+def chosen(hero: Node, target: Target) -> Tiling | None:
+    """The tiling that takes the fewest cycles, or None where the direct sum does or the form is not served."""
+    if not target.fast or target.size or target.warp or not target.vector_bytes:
+        return None
+    candidates = [found for results in toom_cook.POINTS if (found := served(hero, results, target)) is not None]
+    if not candidates:
+        return None
+    best = min(candidates, key=lambda t: _cycles(t, target))
+    return best if _cycles(best, target) < _direct(best, target) else None
+
+
+def served(hero: Node, results: int, target: Target) -> Tiling | None:
+    """The convolution as tiles of so many results a side; None for a form that is left to the direct sum."""
+    op, (x, kernel) = hero.op, hero.inputs
+    assert isinstance(op, Conv)
+    if op.layout != ("NHWC", "HWIO", "NHWC") or x.type.dtype is not DType.F32 or hero.type.dtype is not DType.F32:
+        return None
+    plain = all(n == 1 for n in (*op.strides, *op.lhs_dilation, *op.rhs_dilation, op.feature_groups, op.batch_groups))
+    sizes = (*x.shape, *kernel.shape, *hero.shape)
+    if not plain or kernel.shape[:2] != (toom_cook.TAPS, toom_cook.TAPS) or not all(isinstance(n, int) and n for n in sizes):
+        return None
+    batch, height, width, channels = (int(n) for n in x.shape if isinstance(n, int))
+    _, down, across, columns = (int(n) for n in hero.shape if isinstance(n, int))
+    lanes = target.lanes(DType.F32)
+    if channels % lanes or columns % lanes:
+        return None
+    return Tiling(results, batch, (height, width), (op.low[0], op.low[1]), (down, across), channels, columns)
+
+
+def _products(target: Target, rows: int, columns: int, depth: int) -> float:
+    """Cycles of a matrix product."""
+    tile = tiles.choose(target, DType.F32, (1, rows), columns, depth)
+    many = -(-rows // tile.rows[1]) * -(-columns // tile.width)
+    return many * depth * tiles.cycles(tile.rows[1], tile.vectors)
+
+
+def _cycles(t: Tiling, target: Target) -> float:
+    """Cycles that all threads take together, or weights take to come."""
+    products = t.points * _products(target, t.tiles, t.columns, t.channels)
+    transforms = t.points * t.tiles * (t.channels + t.columns) / target.lanes(DType.F32) * TRANSFORM
+    moved = t.points * t.tiles * t.channels * DType.F32.nbytes / MOVED
+    return max(products, _waiting(t.points * t.channels * t.columns, target)) + transforms + moved
+
+
+def _direct(t: Tiling, target: Target) -> float:
+    """The same for the sum over taps and channels."""
+    depth = toom_cook.TAPS**2 * t.channels
+    rows = t.batch * t.pixels[0] * t.pixels[1]
+    return max(_products(target, rows, t.columns, depth), _waiting(depth * t.columns, target))
+
+
+def _waiting(weights: int, target: Target) -> float:
+    size = weights * DType.F32.nbytes
+    return target.threads * size / FAR if size > target.l2_bytes // 2 else 0.0
+
+
+# ---- the kernels ----------------------------------------------------------------------------------
+
+
+def schedule(group: Group, target: Target, name: str, t: Tiling) -> Scheduled | None:
+    """Both kernels; None when the weights are not known while compiling."""
+    hero = group.hero
+    kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
+    if kernel is None or not Source(kernel.value, DType.F32).constant:
+        return None
+    after = epilogue.of(group, hero)
+    if after is None or not all(_dense(after, node) for node in group.outputs):
+        def alone(part: Group) -> Scheduled:
+            found = schedule(part, target, name, t)
+            assert found is not None
+            return found
+
+        return operands.apart(group, hero, alone, target, name)
+    x = operands.resolve(hero.inputs[0], group)
+    made: tuple[Launching, ...] = ()
+    if x is None or x.strides[-1] != 1:
+        x, made = operands.materialize(hero.inputs[0], group, target, f"{name}_x")
+    kernels = winograd_kernels.launches(group, target, name, after, t, x, kernel)
+    used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
+    return Scheduled((*made, *kernels), epilogue.in_place(after, used))
+
+
+def _dense(after: Epilogue, node: Node) -> bool:
+    """Whether neighbouring channels are neighbours in an output."""
+    at = (*(Var(name, build.INDEX) for name in ("n", "y", "x")), build.ramp(Var("c", build.INDEX), 1, 2))
+    where = linear(after.forward(node, at), row_major(node.shape), node.shape)
+    return isinstance(where, Ramp) and where.stride == 1
