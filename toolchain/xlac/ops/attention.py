@@ -72,10 +72,11 @@ class Heads(Composite):
         batch, heads, time, width = x.shape
         return build.reshape(build.transpose(x, (0, 2, 1, 3)), (batch, time, heads * width))
 
-    def attend(self, q: Node, k: Node, v: Node, masks: Sequence[Node]) -> Node:
+    def attend(self, q: Node, k: Node, v: Node, masks: Sequence[Node], hidden: float | None = None) -> Node:
         """softmax(q k' scale + masks) v, for tensors with heads apart, in the compute type.
 
         Query heads that share a key head are grouped on an axis of their own, so that keys are not repeated.
+        `hidden` is the score of what masks of bool hide: the lowest finite number if not given.
         """
         dtype = q.type.dtype
         batch, heads, time, width = q.shape
@@ -91,7 +92,7 @@ class Heads(Composite):
             elif len(mask.shape) > 2:
                 mask = build.reshape(mask, (*mask.shape[:-2], 1, *mask.shape[-2:]))
             if mask.type.dtype is DType.BOOL:
-                lowest = float(np.finfo(dtype.compute.numpy).min)
+                lowest = float(np.finfo(dtype.compute.numpy).min) if hidden is None else hidden
                 scores = build.select(build.broadcast_to(mask, scores.shape), scores, lowest)
             else:
                 scores = build.add(scores, build.compute(mask))
@@ -136,7 +137,8 @@ class Attention(Heads):
     q, k, v are (batch, heads, time, width), or (batch, time, heads * width) with `heads`. There may be fewer key
     heads (`kv_heads`), each shared by as many queries. The mask broadcasts to (batch, heads, queries, keys): bool
     is true where a query may look, floats are added. `causal` lets the last query see every key, the one before it
-    one less. A query that may look nowhere gets the mean of all values. `scale` is 1 / sqrt(width) if not given.
+    one less. `scale` is 1 / sqrt(width) if not given. `hidden` is the score of what a query may not see, the lowest
+    finite number if not given: a query that may look nowhere then gets the mean of all values, with -inf it gets NaN.
     """
 
     mnemonic = "attention"
@@ -145,6 +147,7 @@ class Attention(Heads):
     kv_heads: int = 0
     causal: bool = False
     scale: float | None = None
+    hidden: float | None = None
 
     def infer(self, *types: Type) -> Type:
         q, k, v, *mask = types
@@ -161,7 +164,7 @@ class Attention(Heads):
         apart = self.apart(q, self.heads), self.apart(k, kv), self.apart(v, kv)
         if self.causal:
             masks.append(causal(apart[0].shape[2], apart[1].shape[2]))
-        return self.joined(self.attend(*apart, masks), q.type.rank)
+        return self.joined(self.attend(*apart, masks, self.hidden), q.type.rank)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -176,7 +179,8 @@ class Attention(Heads):
             case((2, 5, 24), (2, 5, 24), (2, 5, 24), heads=3), case((2, 5, 24), (2, 7, 8), (2, 7, 8), heads=3, kv_heads=1, causal=True),
             case(four, four, four, (2, 1, 1, 5)), case(four, four, four, (5, 5), DType.BOOL), case((1, 4, 3, 8), (1, 2, 3, 8), (1, 2, 3, 8), (1, 4, 3, 3)),
             case((0, 3, 5, 8), (0, 3, 5, 8), (0, 3, 5, 8)), case((1, 2, 33, 16), (1, 2, 33, 16), (1, 2, 33, 16), causal=True),
-            case(four, four, four, (3, 1, 5), DType.BOOL),
+            case(four, four, four, (3, 1, 5), DType.BOOL), case(four, four, four, (2, 1, 1, 5), DType.BOOL, hidden=-math.inf),
+            case(four, (2, 3, 7, 8), (2, 3, 7, 8), causal=True, hidden=-math.inf), case(four, (2, 3, 3, 8), (2, 3, 3, 8), causal=True, hidden=-2.0),
         ]  # fmt: skip
         return found + [case(four, four, four, dtype=d, causal=True) for d in DType if d in FLOATS]
 

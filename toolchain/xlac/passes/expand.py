@@ -10,7 +10,7 @@ from xlac.ir.op import Composite, Elementwise, Op
 from xlac.ops.control import Pick
 from xlac.passes.context import Context
 from xlac.passes.trace import Trace
-from xlac.schedule.whole import kind_taken
+from xlac.schedule.whole import is_kept
 from xlac_sdk.source import Origin
 from xlac_sdk.target import Target
 
@@ -40,7 +40,7 @@ class Expander:
         op = node.op
         if isinstance(op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][op.index]
-        if is_expanded(op) and not self.keeps(node) and self.trace.permits(f"expansion of {op.mnemonic}", node):
+        if is_expanded(op) and not is_kept(node, self.target) and self.trace.permits(f"expansion of {op.mnemonic}", node):
             assert isinstance(op, Composite)
             found = self.expand(node, op)
             if len(found) == 1:
@@ -48,9 +48,6 @@ class Expander:
             self.parts[node] = found
             return node
         return map_bodies(node, self.graph) if op.bodies() else node
-
-    def keeps(self, node: Node) -> bool:
-        return node.op.mnemonic in self.target.claims or kind_taken(node, self.target) is not None
 
     def expand(self, node: Node, op: Composite) -> tuple[Node, ...]:
         results = op.expand(*node.inputs)

@@ -8,7 +8,19 @@ from typing import Protocol
 
 from xlac.ir.graph import Graph
 from xlac.ir.op import Array
-from xlac.passes import contractions, cse, dce, expand, fold, inline, layout, loops, motion, simplify
+from xlac.passes import (
+    attention,
+    contractions,
+    cse,
+    dce,
+    expand,
+    fold,
+    inline,
+    layout,
+    loops,
+    motion,
+    simplify,
+)
 from xlac.passes.context import Context
 from xlac.passes.rule import Rule
 from xlac.passes.trace import Trace
@@ -25,6 +37,7 @@ PASSES: dict[str, Pass] = {
     "simplify-expanded": simplify.run,
     "cse": cse.run,
     "fold": fold.run,  # constants are computed, weight expressions become derived weights
+    "attention": attention.run,  # said by its name where it was written by hand and the target takes it whole
     "loops": loops.run,  # invariants and whole products leave loops
     "dce": dce.run,  # results, carried values and operands of loops and branches that nothing needs
     "motion": motion.run,  # views sink through computation and cancel

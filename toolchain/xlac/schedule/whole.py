@@ -32,3 +32,8 @@ def kind_taken(node: Node, target: Target) -> Kind | None:
     """The kind of group that a composite founds when it is taken whole, or None where it is to be expanded."""
     kind, takes = TAKEN.get(node.op.mnemonic, (None, None))
     return kind if takes is not None and takes(node, target) else None
+
+
+def is_kept(node: Node, target: Target) -> bool:
+    """Whether a composite stays what it is: the target claims it, or a schedule takes it whole."""
+    return node.op.mnemonic in target.claims or kind_taken(node, target) is not None

@@ -26,7 +26,7 @@ from xlac_sdk.primitives import Primitive
 P = Primitive
 LOG2E = math.log2(math.e)
 LOWEST = {DType.F32: float(np.finfo(np.float32).min), DType.F64: float(np.finfo(np.float64).min)}
-"""What masked scores are, and the greatest of none."""
+"""The greatest score of none, and what hidden ones are if the operation does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Heads:
         dtype = product.dtype
         score = build.apply(P.MUL, product, Const(self.scale, dtype))
         head, time = self._apart(batch, row)
-        lowest = Const(LOWEST[dtype], dtype)
+        lowest = Const(LOWEST[dtype] if self.op.hidden is None else self.op.hidden, dtype)
         if self.mask is not None:
             at = (batch[0], head, time, key)[4 - self.mask.type.rank :]
             index = tuple(build.index(0) if n == 1 else i for i, n in zip(at, self.mask.shape, strict=True))
