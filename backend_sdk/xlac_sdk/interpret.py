@@ -20,8 +20,8 @@ from xlac_sdk.dims import evaluate as at_sizes
 from xlac_sdk.dims import static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Kernel
+from xlac_sdk.library import COMPUTED
 from xlac_sdk.primitives import Primitive
-from xlac_sdk.products import PRODUCT, multiply
 from xlac_sdk.program import (
     Argument,
     Branch,
@@ -179,12 +179,12 @@ Claimed = Callable[..., None]  # (attributes, *inputs, *results), arrays; writes
 class Interpreter:
     """An Executable that interprets a program. Safe from several threads; state is guarded by a lock.
 
-    `claimed` says how to run the operations that the program's target claimed, by mnemonic; matrix products are known.
+    `claimed` says how to run the operations that the program's target claimed, by mnemonic; what libraries may compute is known.
     """
 
     def __init__(self, program: Program, claimed: Mapping[str, Claimed] | None = None) -> None:
         self.program = program
-        self._claimed: Mapping[str, Claimed] = {PRODUCT: multiply, **(claimed or {})}
+        self._claimed: Mapping[str, Claimed] = {**COMPUTED, **(claimed or {})}
         self._functions = {kernel: compile_kernel(kernel) for kernel in program.kernels}
         self._actions = [self._action(step) for step in program.steps]
         self._state = np.zeros(program.state_bytes, np.uint8)

@@ -16,7 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from xlac_sdk import dims, dtypes, kernel, primitives, products, program, source, target
+from xlac_sdk import (
+    attentions,
+    convolutions,
+    dims,
+    dtypes,
+    kernel,
+    primitives,
+    products,
+    program,
+    source,
+    strided,
+    target,
+)
 from xlac_sdk.backend import Array
 from xlac_sdk.capi.weights import places, weights_file
 from xlac_sdk.program import Program
@@ -25,7 +37,7 @@ from xlac_sdk.target import Target
 from xlac_sdk.verify import verify_program
 
 FILE, CONSTANTS = "program.json", "program.weights"
-MODULES = (dims, dtypes, kernel, primitives, products, program, target)
+MODULES = (attentions, convolutions, dims, dtypes, kernel, primitives, products, program, strided, target)
 CLASSES: dict[str, Any] = {
     name: found for module in MODULES for name, found in vars(module).items()
     if isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum)) and found.__module__ == module.__name__

@@ -23,27 +23,32 @@ RELU, GELU = "relu", "gelu"  # gelu by its tanh formula
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Products of one operand type that a target's library computes, and from which size on that is worth it."""
+    """Matrix products, or convolutions, of one operand type that a target's library computes, and from which size on that is
+    worth it."""
 
     library: str  # its name, for people
     operands: DType
     results: frozenset[DType]
     activations: frozenset[str]  # of RELU and GELU, for models whose precision is "fast": they need not be exact
-    least: int  # rows, columns and depth, each
+    least: int  # rows, columns and depth, each; of a convolution, channels and filters of a group
     flops: int
     workspace: int  # bytes that it may use while it runs
+    exact: frozenset[str] = frozenset()  # activations that it computes as they are meant: they need no "fast"
+    rounds: bool = False  # it is worth it only where operands may be rounded: for models whose precision is "fast"
 
     @property
     def told(self) -> list[Any]:
         """As JSON: `Products.of` makes the same of it."""
         results, activations = sorted(map(str, self.results)), sorted(self.activations)
-        return [self.library, str(self.operands), results, activations, self.least, self.flops, self.workspace]
+        numbers = [self.least, self.flops, self.workspace]
+        return [self.library, str(self.operands), results, activations, *numbers, sorted(self.exact), self.rounds]
 
     @staticmethod
     def of(told: list[Any]) -> Products:
         """Raises TypeError or ValueError for anything else than what `told` gives."""
-        library, operands, results, activations, *numbers = told
-        return Products(library, DType(operands), frozenset(map(DType, results)), frozenset(activations), *numbers)
+        library, operands, results, activations, *numbers, exact, rounds = told
+        made = frozenset(map(DType, results)), frozenset(activations)
+        return Products(library, DType(operands), *made, *numbers, frozenset(exact), rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +120,6 @@ class Product:
                 total = total + rest.pop(0).reshape(-1)[start : start + columns].astype(np.float64)
             out = self.result.view(rest.pop(0), extents)
             out[...] = activated(self.activation, total).astype(out.dtype)
-
-
-def multiply(attributes: Mapping[str, Any], *arguments: NDArray[Any]) -> None:
-    """The call named `PRODUCT`: see `Product.compute`."""
-    attributes["product"].compute(*arguments)
 
 
 def activated(name: str, x: NDArray[Any]) -> NDArray[Any]:
