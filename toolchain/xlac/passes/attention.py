@@ -7,6 +7,8 @@ between, precision has to be fast. A score divided by a number is multiplied by 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xlac.ir.graph import Graph, Node
 from xlac.ops.checks import FLOATS
 from xlac.ops.contraction import Dot
@@ -14,6 +16,7 @@ from xlac.ops.convert import Cast
 from xlac.ops.probability import Softmax
 from xlac.ops.scalar import Exp
 from xlac.passes.context import Context
+from xlac.passes.expand import until
 from xlac.passes.factors import VIEWS, Axes, Factors, Ints
 from xlac.passes.heads import attention, operands
 from xlac.passes.rewriter import everywhere, readers, rebuild
@@ -54,8 +57,15 @@ class Finder:
             for side in range(2):
                 better = self.attended(product, side, node.type.dtype)
                 if better is not None and self.trace.permits("attention", node):
-                    return better
+                    return self.blamed(better, node)
         return node
+
+    def blamed(self, better: Node, node: Node) -> Node:
+        """New nodes with the origin of the one that they replace."""
+        new: dict[Node, Node] = {}
+        for made in until((better,), self.readers):
+            new[made] = replace(made, inputs=tuple(new.get(i, i) for i in made.inputs), origin=made.origin or node.origin)
+        return new.get(better, better)
 
     def read(self, node: Node) -> int:
         return self.readers.get(node, 1)
