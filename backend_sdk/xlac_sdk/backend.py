@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
 
-from xlac_sdk.program import Call, Program
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xlac_sdk.kernel import Kernel
     from xlac_sdk.package import Artefact, Package, Packaging, Variant
+    from xlac_sdk.program import Call, Program
 
 Array = NDArray[Any]
 
@@ -79,9 +80,12 @@ class Backend(ABC):
         """Writes into the folder of a kept compilation what lets `revive` do without `load`; nothing, by default."""
         return
 
-    def revive(self, folder: Path, artifact: Path, program: Program, target: Target) -> Executable:
-        """What `load` gives, for a kept compilation whose folder `settle` has written to; the program has no steps."""
-        return self.load(artifact, program, target)
+    def revive(self, folder: str, program: Program, target: Target) -> Executable | None:
+        """What `load` gives, from what `settle` wrote into a folder; the program has no steps.
+
+        None where nothing there will do: then the artefact itself is loaded.
+        """
+        return None
 
     def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
         """Writes the forms of `wanted`, all among `forms`, into a folder: what other programs are built with.

@@ -6,12 +6,15 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.primitives import MANDATORY, Primitive
-from xlac_sdk.products import Products
 from xlac_sdk.source import Diagnostic, SourceError
+
+if TYPE_CHECKING:  # few targets have such
+    from xlac_sdk.attentions import Attentions
+    from xlac_sdk.products import Products
 
 MAX_THREADS = 1024
 
@@ -64,6 +67,8 @@ class Target:
     processors: int = 0  # multiprocessors of a GPU; 0: unknown
     products: frozenset[Products] = frozenset()  # matrix products that a library computes whole
     fast: bool = False  # the model's precision is "fast": sums may be reordered and roundings of halves skipped
+    convolutions: frozenset[Products] = frozenset()  # likewise
+    attentions: frozenset[Attentions] = frozenset()  # likewise
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -84,7 +89,8 @@ class Target:
         """A target from what `told` gave; raises KeyError, TypeError or ValueError for anything else."""
         kinds: dict[str, Callable[[Any], Any]] = {
             "dtypes": DType, "primitives": Primitive, "guards": Primitive, "instructions": str, "claims": str,
-            "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])), "products": Products.of,
+            "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])), "products": _products, "convolutions": _products,
+            "attentions": _attentions,
         }  # fmt: skip
         return Target(**{**told, **{name: frozenset(map(kind, told[name])) for name, kind in kinds.items()}})
 
@@ -101,6 +107,16 @@ def _word(value: Any) -> Any:
     """One of a set of facts as JSON."""
     if isinstance(value, tuple):
         return [_word(part) for part in value]
-    if isinstance(value, Products):
-        return value.told
-    return value.value if isinstance(value, Enum) else value
+    return value.value if isinstance(value, Enum) else getattr(value, "told", value)
+
+
+def _products(told: list[Any]) -> Products:
+    from xlac_sdk.products import Products
+
+    return Products.of(told)
+
+
+def _attentions(told: list[Any]) -> Attentions:
+    from xlac_sdk.attentions import Attentions
+
+    return Attentions.of(told)

@@ -8,28 +8,28 @@ file, its size); an entry that does not match is thrown away. The least recently
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import fields
+from typing import TYPE_CHECKING, NamedTuple
 
+from xlac.digest import digest, file_digest
 from xlac_sdk.backend import Backend
 from xlac_sdk.target import Target
 
+if TYPE_CHECKING:  # looking for an entry does without: it is what a warm start waits for
+    from pathlib import Path
+
 ENTRY = "entry.json"
-SEALED = 8 << 20  # bytes from which on a file is checked by its size
+SEALED = 2 << 20  # bytes from which on a file is checked by its size
 FRESH = 60.0  # seconds for which an entry is not collected: somebody may be about to load it
 ABANDONED = 3600.0  # seconds after which a folder that was never renamed belongs to a process that died
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One artefact: its key, the program and backend it is for, its size, and when it was last used."""
 
     key: str
@@ -42,14 +42,9 @@ class Entry:
 
 def key_of(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:
     """The name of an entry: a hash of everything that decides what `build` gives."""
-    digest = hashlib.sha256()
     versions = version_of(backend), _version("xlac-sdk"), backend.built_by()
-    for part in (backend.name, _package(backend), *versions, _facts(target)):
-        digest.update(part.encode() + b"\0")
-    for name in sorted(sources):
-        text = sources[name].encode()
-        digest.update(f"{name}\0{len(text)}\0".encode() + text)
-    return digest.hexdigest()
+    texts = (part for name in sorted(sources) for part in (name, sources[name]))
+    return digest(backend.name, _package(backend), *versions, _facts(target), *texts)
 
 
 def _facts(target: Target) -> str:
@@ -79,8 +74,14 @@ def _version(package: str) -> str:
 class Cache:
     """The entries of one folder, which no other user may write to."""
 
-    def __init__(self, folder: Path, limit: int) -> None:
-        self.folder, self.limit = folder, limit
+    def __init__(self, folder: str | Path, limit: int) -> None:
+        self.root, self.limit = os.fspath(folder), limit
+
+    @property
+    def folder(self) -> Path:
+        from pathlib import Path
+
+        return Path(self.root)
 
     def artifact(self, key: str, program: str, backend: Backend, make: Callable[[Path], Path]) -> Path | None:
         """The artefact of `key`, made by `make` in a folder when it is not there.
@@ -88,15 +89,18 @@ class Cache:
         None when the cache cannot be used (it cannot be written to, or others can write to it): then nothing
         was made. Whatever `make` raises is passed on, and leaves nothing behind.
         """
+        import shutil
+        from pathlib import Path
+
         found = self.find(key)
         if found is not None:
-            return found
+            return Path(found)
         made = self._room(key)
         if made is None:
             return None
         try:
             artifact = make(made)
-            files = {p.relative_to(made).as_posix(): _seal(p) for p in sorted(made.rglob("*")) if p.is_file()}
+            files = {p.relative_to(made).as_posix(): _seal(str(p)) for p in sorted(made.rglob("*")) if p.is_file()}
             entry = {
                 "program": program, "backend": backend.name,
                 "artifact": artifact.relative_to(made).as_posix(), "files": files,
@@ -111,19 +115,21 @@ class Cache:
             shutil.rmtree(made, ignore_errors=True)
             raise
         self.collect()
-        return self.find(key)
+        found = self.find(key)
+        return None if found is None else Path(found)
 
-    def find(self, key: str) -> Path | None:
+    def find(self, key: str) -> str | None:
         """The artefact of `key` if its entry is whole; one that is not is removed."""
         place = self._place(key)
-        try:
-            entry = json.loads((place / ENTRY).read_text(encoding="utf-8"))
-            artifact = place / str(entry["artifact"])
-            whole = artifact.resolve().is_relative_to(place.resolve()) and all(
-                _seal(place / name) == digest for name, digest in entry["files"].items()
-            )
-        except FileNotFoundError:
+        told = os.path.join(place, ENTRY)
+        if not os.path.exists(told):
             return None
+        try:
+            with open(told, encoding="utf-8") as file:
+                entry = json.load(file)
+            artifact = os.path.join(place, str(entry["artifact"]))
+            inside = os.path.realpath(artifact).startswith(os.path.join(os.path.realpath(place), ""))
+            whole = inside and all(_seal(os.path.join(place, name)) == seal for name, seal in entry["files"].items())
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             whole = False
         if not whole or not self._private():
@@ -147,6 +153,8 @@ class Cache:
 
     def collect(self, limit: int | None = None) -> list[Entry]:
         """Removes the least recently used entries until the rest fit the bound; what processes left too."""
+        import shutil
+
         limit = self.limit if limit is None else limit
         entries = list(self.entries())
         total = sum(entry.nbytes for entry in entries)
@@ -157,7 +165,7 @@ class Cache:
                 break
             if limit and now - entry.used < FRESH:
                 continue
-            self._remove(entry.folder)
+            self._remove(str(entry.folder))
             removed.append(entry)
             total -= entry.nbytes
         for left in self.folder.glob("tmp-*"):
@@ -168,39 +176,45 @@ class Cache:
                 continue
         return removed
 
-    def _place(self, key: str) -> Path:
-        return self.folder / key[:2] / key
+    def _place(self, key: str) -> str:
+        return os.path.join(self.root, key[:2], key)
 
     def _room(self, key: str) -> Path | None:
+        import tempfile
+        from pathlib import Path
+
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._place(key).parent.mkdir(exist_ok=True, mode=0o700)
+            Path(self._place(key)).parent.mkdir(exist_ok=True, mode=0o700)
             if not self._private():
                 return None
-            return Path(tempfile.mkdtemp(prefix="tmp-", dir=self.folder))
+            return Path(tempfile.mkdtemp(prefix="tmp-", dir=self.root))
         except OSError:
             return None
 
     def _private(self) -> bool:
         """Whether nobody else could have put something here."""
         try:
-            facts = self.folder.stat()
+            facts = os.stat(self.root)
         except OSError:
             return False
         mine = not hasattr(os, "getuid") or facts.st_uid == os.getuid()
         return mine and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
-    def _remove(self, place: Path) -> None:
+    def _remove(self, place: str) -> None:
         """Out of sight at once, then gone: another process sees the whole entry or none."""
+        import shutil
+        import tempfile
+
         try:
-            gone = Path(tempfile.mkdtemp(prefix="tmp-", dir=self.folder))
-            place.rename(gone / "entry")
+            gone = tempfile.mkdtemp(prefix="tmp-", dir=self.root)
+            os.rename(place, os.path.join(gone, "entry"))
         except OSError:
             return
         shutil.rmtree(gone, ignore_errors=True)
 
 
-def _seal(file: Path) -> str:
+def _seal(file: str) -> str:
     """A file's hash; the size of one so large that hashing it would take longer than what the cache saves."""
-    size = file.stat().st_size
-    return f"{size} bytes" if size > SEALED else hashlib.sha256(file.read_bytes()).hexdigest()
+    size = os.stat(file).st_size
+    return f"{size} bytes" if size > SEALED else file_digest(file)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +15,9 @@ from xlac_sdk.program import Program, Slot
 from xlac_sdk.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Compiled:

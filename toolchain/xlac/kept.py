@@ -10,31 +10,32 @@ This module is the public `xlac.compile`, and imports nothing of the compiler un
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import platform
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from xlac.cache import Cache
 from xlac.compiled import Compiled
+from xlac.digest import digest, file_digest
 from xlac.reading import noted
 from xlac.settings import settings
-from xlac_sdk.backend import Array, Backend
+from xlac_sdk.backend import Array, Backend, Executable
 from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Program, Role, Slot
 from xlac_sdk.registry import find
 from xlac_sdk.target import Request, Target
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # importing these takes longer than what is done here
+    from pathlib import Path
+
     from xlac.sizes import Specializing
 
 PROGRAM, CONSTANTS = "program.json", "constants.bin"
@@ -67,9 +68,9 @@ def compile(
     A file without open sizes that was compiled before, and has not changed, is taken from the cache on disk.
     """
     place = None
-    if isinstance(source, str | Path):
+    if isinstance(source, str | os.PathLike):
         request = Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads)
-        place = entry(Path(source), target, request, dims, params, sizes, variants)
+        place = entry(source, target, request, dims, params, sizes, variants)
     kept = place.load() if place else None
     if kept is not None:
         return kept
@@ -84,8 +85,7 @@ def compile(
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """The place of one compilation in the cache, whether it is there or not."""
 
     cache: Cache
@@ -101,7 +101,7 @@ class Entry:
 
 
 def entry(
-    source: Path, target: str, request: Request, dims: Mapping[str, int | str] | None = None,
+    source: str | os.PathLike[str], target: str, request: Request, dims: Mapping[str, int | str] | None = None,
     params: Mapping[str, object] | None = None, sizes: str = "specialize", variants: Sequence[Mapping[str, int]] = (),
 ) -> Entry | None:  # fmt: skip
     """The place for what a user asks; None when nothing is kept, or this cannot be. Raises SourceError for an unknown target."""
@@ -113,16 +113,16 @@ def entry(
 
 
 def question(
-    source: Path, backend: Backend, request: Request, dims: Mapping[str, Any], params: Mapping[str, Any], sizes: str,
+    source: str | os.PathLike[str], backend: Backend, request: Request, dims: Mapping[str, Any], params: Mapping[str, Any], sizes: str,
     variants: Sequence[Mapping[str, int]] = (),
 ) -> str | None:  # fmt: skip
     """The name of the entry for what a user asks; None for what has no name (a file that cannot be read, an array)."""
     try:
         asked = {
-            "source": str(source.absolute()), "content": _content(source), "dims": dict(dims), "params": dict(params),
+            "source": os.path.abspath(source), "content": _content(source), "dims": dict(dims), "params": dict(params),
             "sizes": sizes, "variants": [dict(one) for one in variants], "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
         }  # fmt: skip
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        return digest(json.dumps(asked, sort_keys=True))
     except (OSError, TypeError, ValueError):
         return None
 
@@ -131,7 +131,7 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: list[P
     """Puts a compilation into the cache, where it can be: its code is there, and it needs no steps to be loaded."""
     program, summary = made.program, backend.summary(made.program)
     artifact = made.artifact
-    if artifact is None or summary is None or program.sizes or artifact.parent.parent.parent != cache.folder:
+    if artifact is None or summary is None or program.sizes or artifact.parents[2] != cache.folder:
         return
     constants = [slot for slot in program.slots if slot.role is Role.CONSTANT]
     if sum(slot.nbytes for slot in constants) > cache.limit // SHARE:
@@ -168,22 +168,30 @@ def load(cache: Cache, key: str, backend: Backend) -> Compiled | None:
     place = cache.find(key)
     if place is None:
         return None
+    folder = os.path.dirname(place)
     try:
-        told = json.loads(place.read_text(encoding="utf-8"))
-        if any(_content(Path(file)) != content for file, content in told["files"]):
+        with open(place, encoding="utf-8") as file:
+            told = json.load(file)
+        if any(_content(source) != content for source, content in told["files"]):
             return None
         slots = [_slot(entry) for entry in told["slots"]]
         program = Program(
             name=told["name"], inputs=tuple(slots[i] for i in told["inputs"]), outputs=tuple(slots[i] for i in told["outputs"]),
-            slots=tuple(slots), steps=(), constants=_constants(place.parent / CONSTANTS, slots),
-            arena_bytes=told["arena_bytes"], state_bytes=told["state_bytes"], facts=told["facts"],
+            slots=tuple(slots), steps=(), constants=_constants(os.path.join(folder, CONSTANTS), slots),
+            arena_bytes=told["arena_bytes"], state_bytes=told["state_bytes"], facts=dict(told["facts"]),
         )  # fmt: skip
-        artifact, target = cache.find(told["code"]), Target.of(told["built_for"])
+        target, code = Target.of(told["built_for"]), str(told["code"])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
-    if artifact is None:
-        return None
-    return Compiled(program, target, backend.revive(place.parent, artifact, program, target), artifact)
+    executable = backend.revive(folder, program, target) or _loaded(cache.find(code), backend, program, target)
+    return None if executable is None else Compiled(program, target, executable)
+
+
+def _loaded(artifact: str | None, backend: Backend, program: Program, target: Target) -> Executable | None:
+    """What the backend loads the code as, where that is still there."""
+    from pathlib import Path
+
+    return None if artifact is None else backend.load(Path(artifact), program, target)
 
 
 def compiler(backend: Backend) -> str:
@@ -193,45 +201,46 @@ def compiler(backend: Backend) -> str:
 
 @cache
 def _compiler(packages: tuple[str, ...]) -> str:
-    digest = hashlib.sha256(f"{sys.implementation.cache_tag} {np.__version__}".encode())
+    facts = [f"{sys.implementation.cache_tag} {np.__version__}"]
     for package in ("xlac", "xlac_sdk", *packages):
         spec = find_spec(package)
         for root in spec.submodule_search_locations or () if spec else ():
-            for name, size, time in _files(root):
-                digest.update(f"{name} {size} {time}\n".encode())
-    return digest.hexdigest()
+            facts += sorted(_files(root))
+    return digest("\n".join(facts))
 
 
-def _files(folder: str) -> list[tuple[str, int, int]]:
-    """Names, sizes and times of the files of a package, in order; caches of Python's aside."""
-    found: list[tuple[str, int, int]] = []
+def _files(folder: str) -> list[str]:
+    """Names, sizes and times of the files of a package; caches of Python's aside."""
+    found = []
     with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda e: e.name):
-            if entry.is_dir():
-                found += [] if entry.name == "__pycache__" else _files(entry.path)
-            else:
+        for entry in entries:
+            if not entry.is_dir():
                 facts = entry.stat()
-                found.append((entry.path, facts.st_size, facts.st_mtime_ns))
+                found.append(f"{entry.path} {facts.st_size} {facts.st_mtime_ns}")
+            elif entry.name != "__pycache__":
+                found += _files(entry.path)
     return found
 
 
 @cache
 def machine() -> str:
     """What identifies this processor, whose features decide what code is made for it."""
-    told = [platform.machine(), platform.system()]
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0].splitlines()
-        told += [line for line in lines if line.split("\t")[0].strip() in ("model name", "flags", "Features", "CPU part")]
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            first = list(takewhile(str.strip, file))  # of many, each of which takes time to be told
+        told = [line for line in first if line.split("\t")[0].strip() in ("model name", "flags", "Features", "CPU part")]
     except OSError:
-        told.append(platform.processor())
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+        import platform
+
+        told = [platform.machine(), platform.processor()]
+    return digest(sys.platform, str(sys.maxsize), *told)
 
 
-def _content(file: Path) -> list[Any]:
+def _content(file: str | os.PathLike[str]) -> list[Any]:
     """What a file holds, as far as it takes to see that it changed."""
-    facts = file.stat()
+    facts = os.stat(file)
     if facts.st_size <= HASHED:
-        return [facts.st_size, hashlib.sha256(file.read_bytes()).hexdigest()]
+        return [facts.st_size, file_digest(os.fspath(file))]
     return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
 
 
@@ -245,9 +254,9 @@ def _slot(told: Mapping[str, Any]) -> Slot:
                 told["offset"], told["align"])  # fmt: skip
 
 
-def _constants(file: Path, slots: list[Slot]) -> dict[str, Array]:
+def _constants(file: str, slots: list[Slot]) -> dict[str, Array]:
     """The constants by symbol, mapped."""
-    block = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.empty(0, np.uint8)
+    block = np.memmap(file, np.uint8, "r") if os.stat(file).st_size else np.empty(0, np.uint8)
     found: dict[str, Array] = {}
     at = 0
     for slot in slots:

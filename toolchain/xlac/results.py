@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from xlac_sdk.backend import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(NamedTuple):
     """How the outputs of a program become what the caller gets.
 
     `extents` has, for an output with sizes that data decides, axis -> the output that holds the real size;

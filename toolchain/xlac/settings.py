@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from xlac_sdk.source import Diagnostic, SourceError
 
 CACHE_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """XLAC_THREADS, XLAC_CACHE (a folder; `off` or `0` for none) and XLAC_CACHE_BYTES."""
 
     threads: int
-    cache: Path | None  # None: compile without a cache
+    cache: str | None  # a folder; None: compile without a cache
     cache_bytes: int
 
 
@@ -51,12 +50,15 @@ def _number(name: str, default: int, low: int, high: int) -> int:
     return int(text)
 
 
-def _cache() -> Path | None:
+def _cache() -> str | None:
     text = os.environ.get("XLAC_CACHE", "")
     if text.lower() in ("off", "0"):
         return None
     if text:
-        return Path(text)
-    from platformdirs import user_cache_path
+        return text
+    if sys.platform == "linux":  # what platformdirs says there, without the time that importing it takes
+        given = os.environ.get("XDG_CACHE_HOME", "")
+        return os.path.join(given if os.path.isabs(given) else os.path.expanduser("~/.cache"), "xlac")
+    from platformdirs import user_cache_dir
 
-    return user_cache_path("xlac", appauthor=False)
+    return user_cache_dir("xlac", appauthor=False)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.backend import Backend, Executable
@@ -14,6 +12,8 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xlac_cpu.executable import CpuExecutable
     from xlac_sdk.package import Artefact, Package, Packaging, Variant
 
@@ -76,12 +76,12 @@ class CpuBackend(Backend):
 
         shared.write(artifact, target, folder)
 
-    def revive(self, folder: Path, artifact: Path, program: Program, target: Target) -> CpuExecutable:
+    def revive(self, folder: str, program: Program, target: Target) -> CpuExecutable | None:
         from xlac_cpu import shared
         from xlac_cpu.executable import CpuExecutable
 
         code = shared.opened(folder, program)
-        return self.load(artifact, program, target) if code is None else CpuExecutable(code, program, target)
+        return None if code is None else CpuExecutable(code, program, target)
 
     def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
         from xlac_cpu.ahead.package import package
@@ -108,6 +108,8 @@ class CpuBackend(Backend):
 
 def _digest(sources: Mapping[str, str]) -> str:
     """Names the sources and the compiler: text says which CPU it is for."""
+    import hashlib
+
     import llvmlite
 
     digest = hashlib.sha256(f"{llvmlite.__version__}\n".encode())

@@ -12,7 +12,6 @@ import json
 import os
 import struct
 import sys
-import sysconfig
 import weakref
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -51,7 +50,7 @@ def supported() -> bool:
         and struct.calcsize("P") == 8
         and os.name == "posix"
         and (3, 11) <= sys.version_info < (3, 15)
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and "t" not in sys.abiflags  # free threads
         and not hasattr(sys, "gettotalrefcount")
     )
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from math import gcd
 from typing import TYPE_CHECKING
 
-from xlac_sdk import alignment
 from xlac_sdk.program import Program, Role, Slot
 
 if TYPE_CHECKING:
@@ -58,6 +57,8 @@ def alignments(program: Program) -> dict[Kernel, tuple[int, ...]]:
 
     The caller's arrays and mapped weights promise only that of one element; the arena is ours.
     """
+    from xlac_sdk import alignment
+
     return alignment.alignments(program, start)
 
 

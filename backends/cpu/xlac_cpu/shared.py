@@ -7,12 +7,16 @@ code, say), the objects are linked by LLVM as ever.
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
+import os
+from typing import TYPE_CHECKING
 
 from xlac_cpu.code import Code
 from xlac_sdk.program import Program
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE = "code.so"
 FLAGS = ("-shared", "-Bsymbolic", "--hash-style=gnu", "-z", "noexecstack", "-z", "max-page-size=4096", "--build-id=none")
@@ -33,16 +37,14 @@ def write(artifact: Path, target: Target, folder: Path) -> None:
         (folder / FILE).unlink(missing_ok=True)
 
 
-def opened(folder: Path, program: Program) -> Code | None:
+def opened(folder: str, program: Program) -> Code | None:
     """The code of such a library; None where there is none that opens."""
     from xlac_cpu.fastcall import EXPORTS
     from xlac_cpu.pool import FORK
 
-    if not (folder / FILE).exists():
-        return None
     try:
-        library = ctypes.CDLL(str(folder / FILE))
-    except OSError:
+        library = ctypes.CDLL(os.path.join(folder, FILE))
+    except OSError:  # there is none, or none that opens
         return None
     addresses = {}
     for name in ("run", *EXPORTS, FORK, *(("extents",) if program.sizes else ())):
