@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import xlac
+from xlac.cli import status
 from xlac.compiler import executable, lower
 from xlac.sources import load
 from xlac_sdk.registry import find
+from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 
 SPEC = "xlac: 1\nmodel: waves\ninputs: {x: 'f32[64]'}\ngraph: {y: sin(x) + cos(x)}\noutputs: [y]\n"
@@ -47,3 +51,34 @@ def test_both_keep_their_bounds(tmp_path: Path, name: str, precision: str) -> No
     x = (signs * np.geomspace(1e-3, limit, 64)).astype(np.float32)
     wide = x.astype(np.float64)
     np.testing.assert_allclose(model(x), np.sin(wide) + np.cos(wide), rtol=0, atol=5e-7)
+
+
+@pytest.mark.parametrize(("says", "asked", "gets"), [("", "fast", "fast"), ("fast", "default", "default"), ("fast", "", "fast"), ("", "", "default")])
+def test_who_compiles_decides(tmp_path: Path, says: str, asked: str, gets: str) -> None:
+    """Whatever the spec says: a file and a model alike."""
+    spec = tmp_path / "waves.yaml"
+    spec.write_text(SPEC + (f"precision: {says}\n" if says else ""))
+    for source in (spec, spec, load(spec)):  # the second time it is kept on disk
+        assert xlac.compile(source, precision=asked).program.facts["precision"] == gets
+
+
+def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
+    spec = tmp_path / "waves.yaml"
+    spec.write_text(SPEC)
+    with pytest.raises(SourceError, match="precision is default or fast, not 'exact'"):
+        xlac.compile(spec, precision="exact")
+
+
+def test_build_and_run_take_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, folder = tmp_path / "waves.yaml", tmp_path / "out"
+    spec.write_text(SPEC)
+    assert status(["build", str(spec), "--precision", "fast", "-o", str(folder)]) == 0
+    assert json.loads((folder / "manifest.json").read_text())["provenance"]["options"]["precision"] == "fast"
+    printed = []
+    for options in ([], ["--precision", "fast"]):
+        capsys.readouterr()
+        assert status(["run", str(spec), "--input", "x=64xf32=1e7", *options]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] != printed[1], "an angle that only default has to be right for"
+    assert status(["run", str(folder), "--precision", "fast"]) == 2
+    assert "an artefact is as it was built" in capsys.readouterr().err

@@ -64,6 +64,7 @@ def compile(
     cpu: str = "",
     triple: str = "",
     arch: str = "",
+    precision: str = "",
 ) -> Compiled | Specializing:
     """What `xlac.compile` does (`kept.py` says what it takes and raises) when nothing kept on disk answers."""
     asked(variants, sizes)
@@ -71,12 +72,12 @@ def compile(
     facts = backend.target(Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads))
 
     def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
-        again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}) if model is None else model
+        again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}, precision=precision) if model is None else model
         return executable(lower(specialized(again, sizes), facts), backend)
 
     model = None
     try:
-        model = load(source, dims=dims, params=params)
+        model = load(source, dims=dims, params=params, precision=precision)
     except Undecided as undecided:
         if variants:
             raise

@@ -56,6 +56,7 @@ def compile(
     cpu: str = "",
     triple: str = "",
     arch: str = "",
+    precision: str = "",
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
 
@@ -63,6 +64,7 @@ def compile(
     1. A model with sizes left open is compiled for each set of them when first called with it or, with `sizes`
     "symbolic", once for all within their bounds: then `variants` are sizes (`{"batch": 1}`) that this one program has
     code of its own for. One whose sizes depend on values of its inputs is compiled for each set of those.
+    `precision` is "default" or "fast" whatever the model says, "" as it says: docs/SPEC.md has what fast permits.
     Raises SourceError, UnsupportedError or LimitError.
 
     A file without open sizes that was compiled before, and has not changed, is taken from the cache on disk.
@@ -70,7 +72,7 @@ def compile(
     place = None
     if isinstance(source, str | os.PathLike):
         request = Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads)
-        place = entry(source, target, request, dims, params, sizes, variants)
+        place = entry(source, target, request, dims, params, sizes, variants, precision)
     kept = place.load() if place else None
     if kept is not None:
         return kept
@@ -78,7 +80,7 @@ def compile(
 
     with noted() as files:
         made = compile_now(
-            source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch,
+            source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch, precision=precision,
         )  # fmt: skip
     if place and isinstance(made, Compiled):
         place.keep(made, files)
@@ -102,25 +104,25 @@ class Entry(NamedTuple):
 
 def entry(
     source: str | os.PathLike[str], target: str, request: Request, dims: Mapping[str, int | str] | None = None,
-    params: Mapping[str, object] | None = None, sizes: str = "specialize", variants: Sequence[Mapping[str, int]] = (),
+    params: Mapping[str, object] | None = None, sizes: str = "specialize", variants: Sequence[Mapping[str, int]] = (), precision: str = "",
 ) -> Entry | None:  # fmt: skip
     """The place for what a user asks; None when nothing is kept, or this cannot be. Raises SourceError for an unknown target."""
     backend, now = find(target), settings()
     if now.cache is None:
         return None
-    key = question(source, backend, request, dims or {}, params or {}, sizes, variants)
+    key = question(source, backend, request, dims or {}, params or {}, sizes, variants, precision)
     return None if key is None else Entry(Cache(now.cache, now.cache_bytes), key, backend)
 
 
 def question(
     source: str | os.PathLike[str], backend: Backend, request: Request, dims: Mapping[str, Any], params: Mapping[str, Any], sizes: str,
-    variants: Sequence[Mapping[str, int]] = (),
+    variants: Sequence[Mapping[str, int]] = (), precision: str = "",
 ) -> str | None:  # fmt: skip
     """The name of the entry for what a user asks; None for what has no name (a file that cannot be read, an array)."""
     try:
         asked = {
             "source": os.path.abspath(source), "content": _content(source), "dims": dict(dims), "params": dict(params),
-            "sizes": sizes, "variants": [dict(one) for one in variants], "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
+            "sizes": sizes, "precision": precision, "variants": [dict(one) for one in variants], "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
         }  # fmt: skip
         return digest(json.dumps(asked, sort_keys=True))
     except (OSError, TypeError, ValueError):

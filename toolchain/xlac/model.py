@@ -13,6 +13,9 @@ from xlac.ir.op import Array
 from xlac.ops.leaf import asked, param
 from xlac_sdk.source import Diagnostic, SourceError
 
+PRECISIONS = ("default", "fast")
+"""Of a model: "default" keeps the rounding of operations, "fast" lets rules reassociate, skip half rounding and more."""
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -26,7 +29,7 @@ class Model:
     weights: Mapping[str, Array]
     dims: Mapping[str, Symbol] = field(default_factory=dict)
     doc: str = ""
-    precision: str = "default"  # "default": rounding is kept; "fast": rules may reassociate and skip half rounding
+    precision: str = "default"  # of PRECISIONS
     state: Mapping[str, str] = field(default_factory=dict)  # `param` of kind "state" -> the output with its next value
     kernels: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)  # custom op -> target -> hand-written file
     extents: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # output -> axis -> output with its real size

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from xlac.ir.origins import spread
-from xlac.model import Model
+from xlac.model import PRECISIONS, Model
+from xlac_sdk.source import Diagnostic, SourceError
 
 READERS = {
     ".onnx": "xlac.frontends.onnx",
@@ -27,19 +28,27 @@ def load(
     params: Mapping[str, object] | None = None,
     allow_outside: bool = False,
     training: bool = False,
+    precision: str = "",
 ) -> Model:
     """A model from a file, or from an object that one of the importers knows. A Model is returned as it is.
 
     `dims` fixes or narrows symbolic sizes. `params` overrides the build-time constants of a spec; of an imported
-    model it fixes inputs to values. With `training`, a spec may have a section that says how it is trained. Raises
-    SourceError.
+    model it fixes inputs to values. With `training`, a spec may have a section that says how it is trained. `precision`
+    is "default" or "fast" whatever a spec says, "" as it says. Raises SourceError.
     """
     if isinstance(source, Model):
-        return source
+        return as_precise(source, precision)
     reader: Any = import_module(_reader(source))
     opened = Path(source) if isinstance(source, str) else source
     found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training)
-    return replace(found, graph=spread(found.graph))
+    return as_precise(replace(found, graph=spread(found.graph)), precision)
+
+
+def as_precise(model: Model, precision: str) -> Model:
+    """The model at a precision of PRECISIONS, or its own when that is "". Raises SourceError for any other."""
+    if precision and precision not in PRECISIONS:
+        raise SourceError(Diagnostic("XL6007", f"precision is {' or '.join(PRECISIONS)}, not {precision!r}"))
+    return replace(model, precision=precision) if precision else model
 
 
 def _reader(source: object) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xlac_sdk.target import Target
 
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.capi
-TOLD = ("cpu", "triple", "arch", "dims", "params")  # of the options, what the manifest keeps: no paths
+TOLD = ("cpu", "triple", "arch", "precision", "dims", "params")  # of the options, what the manifest keeps: no paths
 
 
 @click.command(name="build")
@@ -174,7 +174,9 @@ def open_model(choice: Any, ranges: Container[str] = ()) -> Any:
     from xlac.compiler import specialized, unfixed
     from xlac.sources import load
 
-    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
+    model = load(
+        choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside, precision=choice.precision
+    )
     kept = {name: symbol for name, symbol in model.dims.items() if name in ranges}
     closed = {name: symbol for name, symbol in model.dims.items() if name not in kept}
     if closed:

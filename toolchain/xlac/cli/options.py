@@ -28,6 +28,7 @@ class Chosen:
     params: dict[str, object] = field(default_factory=dict)
     allow_outside: bool = False
     arch: str = ""
+    precision: str = ""
 
 
 def request(choice: Chosen) -> Request:
@@ -104,7 +105,7 @@ def spec_options(function: Command) -> Command:
 
 
 def target_options(function: Command) -> Command:
-    """--target, --threads, --cpu, --triple and --arch."""
+    """--target, --threads, --cpu, --triple, --arch and --precision."""
     decorators = [
         click.option("--target", "-t", default="cpu", show_default=True, help="The backend to compile for."),
         click.option(
@@ -113,6 +114,8 @@ def target_options(function: Command) -> Command:
         click.option("--cpu", default="", help="The processor to compile for; default this one."),
         click.option("--triple", default="", help="The LLVM target triple to compile for."),
         click.option("--arch", default="", help="The GPU architecture to compile for (sm_90a); default this machine's."),
+        click.option("--precision", type=click.Choice(["default", "fast"]), default=None,
+                     help="What compiling may do to rounding, whatever SPEC says; docs/SPEC.md has what fast permits."),
     ]
     for decorator in reversed(decorators):
         function = decorator(function)
@@ -121,14 +124,14 @@ def target_options(function: Command) -> Command:
 
 def chosen(
     spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outside: bool, target: str = "cpu",
-    threads: int | None = None, cpu: str = "", triple: str = "", arch: str = "",
+    threads: int | None = None, cpu: str = "", triple: str = "", arch: str = "", precision: str | None = None,
 ) -> Chosen:  # fmt: skip
     """The values of both groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
     params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
     from xlac.settings import settings
 
-    return Chosen(spec, target, threads or settings().threads, cpu, triple, dims, params, allow_outside, arch)
+    return Chosen(spec, target, threads or settings().threads, cpu, triple, dims, params, allow_outside, arch, precision or "")
 
 
 def is_artefact(spec: Path) -> bool:
@@ -138,7 +141,7 @@ def is_artefact(spec: Path) -> bool:
 
 def artefact(spec: Path, **options: Any) -> Path:
     """The folder of an artefact. A usage error for an option that only compiling has."""
-    for name in ("dim", "sets", "threads", "cpu", "triple", "arch"):
+    for name in ("dim", "sets", "threads", "cpu", "triple", "arch", "precision"):
         if options.get(name):
             option = "--set" if name == "sets" else f"--{name}"
             raise click.UsageError(f"{option} is for specs; an artefact is as it was built")

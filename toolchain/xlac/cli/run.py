@@ -68,7 +68,9 @@ def spec_run(given: dict[str, str], archive: Path | None, seed: int, options: di
     from xlac.cli.options import request
 
     choice = chosen(**options)
-    place = None if choice.allow_outside else kept.entry(choice.spec, choice.target, request(choice), choice.dims, choice.params)
+    place = None
+    if not choice.allow_outside:
+        place = kept.entry(choice.spec, choice.target, request(choice), choice.dims, choice.params, precision=choice.precision)
     program = place.load() if place else None
     if program is None:
         program, inputs = _compiled(choice, place, given, archive, seed)
@@ -128,7 +130,10 @@ def opened(choice: Chosen, given: dict[str, str], archive: Path | None) -> tuple
     params, decided = dict(choice.params), frozenset[str]()
     while True:
         try:
-            return load(choice.spec, dims=choice.dims, params=params, allow_outside=choice.allow_outside), decided
+            model = load(
+                choice.spec, dims=choice.dims, params=params, allow_outside=choice.allow_outside, precision=choice.precision
+            )
+            return model, decided
         except Undecided as undecided:
             found = brought(undecided.interface.inputs, given, archive)
             wanted = undecided.interface.values - decided
