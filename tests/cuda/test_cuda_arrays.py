@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import sys
-import types
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 from cuda_harness import Counts
+from device_doubles import LikeCupy, LikeJax, LikeTorch, OnDevice, placed
 from numpy.typing import NDArray
 
 from xlac.compiled import Compiled
@@ -21,9 +19,9 @@ from xlac.ir.graph import Graph
 from xlac.model import Model
 from xlac.ops import build
 from xlac_cuda import dlpack
-from xlac_cuda.arrays import LEGACY, DeviceArray
+from xlac_cuda.arrays import DeviceArray
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.gpu import Gpu, gpu
+from xlac_cuda.gpu import gpu
 from xlac_cuda.graph import VARIANTS
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
@@ -49,85 +47,6 @@ def of(x: NDArray[Any], y: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 def drawn(seed: int) -> NDArray[np.float32]:
     return np.random.default_rng(seed).standard_normal(SHAPE).astype(np.float32)
-
-
-class OnDevice:
-    """An array of some other library: its memory, and the stream that it works in."""
-
-    def __init__(self, values: NDArray[Any], where: Gpu) -> None:
-        self.values, self.gpu = values, where
-        with where.current():
-            self.stream = where.stream()
-            self.address = where.alloc(values.nbytes)
-            where.upload(self.address, np.ascontiguousarray(values).ctypes.data, values.nbytes, self.stream)
-
-    def read(self) -> NDArray[Any]:
-        found = np.empty_like(self.values)
-        with self.gpu.current():
-            self.gpu.download(found.ctypes.data, self.address, found.nbytes, self.stream)
-            self.gpu.sync(self.stream)
-        return found
-
-    def free(self) -> None:
-        with self.gpu.current():
-            self.gpu.free(self.address)
-            if self.stream != LEGACY:
-                self.gpu.drop_stream(self.stream)
-
-
-class LikeCupy(OnDevice):
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.values.shape, "typestr": self.values.dtype.str, "data": (self.address, False), "version": 3, "stream": self.stream}
-
-
-class LikeJax(OnDevice):
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return dlpack.CUDA, 0
-
-    def __dlpack__(self, *, stream: int | None = None) -> Any:
-        with self.gpu.current():
-            event = self.gpu.event()
-            self.gpu.record(event, self.stream)
-            self.gpu.wait(stream or 1, event)
-            self.gpu.drop_event(event)
-        return dlpack.give(self, self.address, 0, DType.of(self.values.dtype), self.values.shape)
-
-
-class LikeTorch(OnDevice):
-    is_cuda = True
-
-    def __init__(self, values: NDArray[Any], where: Gpu) -> None:
-        super().__init__(values, where)
-        self.shape, self.dtype = values.shape, f"torch.{values.dtype}"
-        self.read()
-        with where.current():
-            where.drop_stream(self.stream)
-        self.stream = LEGACY  # as PyTorch's usual one, which it tells as 0
-
-    def data_ptr(self) -> int:
-        return self.address
-
-    def get_device(self) -> int:
-        return 0
-
-    def is_contiguous(self) -> bool:
-        return True
-
-
-@contextmanager
-def placed(kind: type[OnDevice], monkeypatch: pytest.MonkeyPatch, *values: NDArray[Any]) -> Iterator[list[OnDevice]]:
-    where = gpu()
-    found = [kind(one, where) for one in values]
-    module = types.ModuleType("torch")
-    module.Tensor, module._C = LikeTorch, types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 0)  # type: ignore[attr-defined]
-    if kind is LikeTorch:
-        monkeypatch.setitem(sys.modules, "torch", module)
-    try:
-        yield found
-    finally:
-        for one in found:
-            one.free()
 
 
 @pytest.mark.parametrize("kind", [LikeCupy, LikeJax, LikeTorch])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from xlac_cuda.outputs import Outputs
 
 LEGACY = 1  # CU_STREAM_LEGACY
+ALIGN = 16  # bytes: what kernels rely on; arrays that begin elsewhere are copied
 
 
 class DeviceArray:
@@ -28,9 +28,15 @@ class DeviceArray:
     another stream keeps it until that is done.
     """
 
+    __slots__ = ("__weakref__", "_dtype", "_home", "_read", "address", "nbytes", "shape", "stream")
+
     def __init__(self, home: Outputs, address: int, dtype: DType, shape: tuple[int, ...], nbytes: int, stream: int) -> None:
-        self.shape, self.address, self.nbytes, self.stream = shape, address, nbytes, stream
-        self._home, self._dtype = home, dtype
+        self.shape = shape
+        self.address = address
+        self.nbytes = nbytes
+        self.stream = stream
+        self._home = home
+        self._dtype = dtype
         self._read = False  # whether others may read it in the default stream
 
     @property
@@ -72,7 +78,7 @@ class DeviceArray:
         return f"DeviceArray({self._dtype}{list(self.shape)} on GPU {self.device})"
 
     def __del__(self) -> None:
-        self._home.give_back(self.address, self.nbytes, {self.stream, LEGACY} if self._read else {self.stream})
+        self._home.give_back(self.nbytes, (self.address, self.stream, self._read))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -99,8 +105,7 @@ class DeviceArray:
         return dlpack.give(self, self.address, self.device, self._dtype, self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """An input that lies on a GPU.
 
     `stream` is where its maker works, None where that was told to wait for ours; `lasts` says that this stream is never
@@ -132,7 +137,8 @@ def is_on_gpu(value: Any) -> bool:
 def given(value: Any, stream: int) -> Given:
     """An input on a GPU; `stream` is the one to be made to wait, where its maker does that."""
     if isinstance(value, DeviceArray):
-        return Given(value.address, value._dtype, value.shape, value.device, True, value.stream, value)
+        lasts = value.stream != value._home.stream  # then it is one that a caller worked in
+        return Given(value.address, value._dtype, value.shape, value.device, True, value.stream, value, lasts)
     if getattr(value, "is_cuda", False):
         found = _torch(value)
         if found is not None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlac_cuda.arrays import Given, check, given, is_on_gpu
+from xlac_cuda.arrays import ALIGN, Given, check, given, is_on_gpu
+from xlac_cuda.replay import replay
+from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Slot
 from xlac_sdk.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
 
 KEPT = 256  # sets of shapes that are remembered
-ALIGN = 16  # bytes: what kernels rely on; arrays that begin elsewhere are copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,59 +28,66 @@ class _Shaped:
     shape: tuple[int, ...]
 
 
+Shapes = tuple[tuple[int, ...], ...]
+Made = tuple[DType, tuple[int, ...], int]  # a result: its type, shape and bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the shapes of the inputs decide: the sizes, the shape of every array, and the bytes of each output."""
+
+    sizes: Mapping[str, int]
+    key: tuple[int, ...]  # the sizes' values
+    inputs: Shapes
+    names: tuple[str, ...]  # of the outputs
+    made: tuple[Made, ...]
+
+
+def form_of(executable: CudaExecutable, shapes: Shapes) -> Form:
+    """Found once for each set of shapes."""
+    form = executable.forms.get(shapes)
+    if form is None:
+        program = executable.program
+        sizes = of_call(program, {s.name: _Shaped(shape) for s, shape in zip(program.inputs, shapes, strict=True)})
+        outputs = [(slot.dtype, slot.extents(sizes)) for slot in program.outputs]
+        form = Form(
+            sizes, tuple(sizes.values()), tuple(slot.extents(sizes) for slot in program.inputs),
+            tuple(slot.name for slot in program.outputs),
+            tuple((dtype, shape, prod(shape) * dtype.nbytes) for dtype, shape in outputs),
+        )  # fmt: skip
+        if len(executable.forms) >= KEPT:
+            executable.forms.clear()
+        executable.forms[shapes] = form
+    return form
+
+
 def device_call(
     executable: CudaExecutable, arrays: Sequence[Any], named: Mapping[str, Any], outputs: Mapping[str, Any] | None = None
 ) -> Any:  # fmt: skip
     """Runs a program on arrays of the GPU, and of the host among them; see `CudaExecutable.fast` and `into`."""
     program = executable.program
-    values = _bound([slot.name for slot in program.inputs], arrays, named)
-    with executable._lock, executable._working():
+    values = _bound(executable.names, arrays, named)
+    with executable.turn:
         found = [
             given(value, executable.stream) if is_on_gpu(value) else _of_host(value, slot)
             for slot, value in zip(program.inputs, values, strict=True)
         ]
         stream = next((one.stream for one in found if isinstance(one, Given) and one.stream and one.lasts), executable.stream)
-        form = _form(executable, tuple([one.shape for one in found]))
+        form = form_of(executable, tuple([one.shape for one in found]))
         for slot, shape, one in zip(program.inputs, form.inputs, found, strict=True):
             check("input", slot, shape, _described(one, slot, executable), executable.gpu.index)
-        executable._turn_to(stream)
+        executable.turn_to(stream)
         addresses = [_placed(executable, number, one, stream) for number, one in enumerate(found)]
         results, targets = _results(executable, form, outputs, stream)
-        executable._issue(form.sizes, (*addresses, *targets), stream)
+        executable.issue(form, (*addresses, *targets), stream)
         _finish(executable, found, stream)
+        if not program.facts.get("extents"):
+            wanted = None if outputs is None else [outputs[name] for name in form.names]
+            executable.replay = replay(form, executable.names, values, wanted, stream)
         return _delivered(executable, results, outputs, stream)
 
 
-Shapes = tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What the shapes of the inputs decide: the sizes, and the shape of every array with the bytes of each output."""
-
-    sizes: Mapping[str, int]
-    inputs: Shapes
-    outputs: tuple[tuple[Slot, tuple[int, ...], int], ...]
-
-
-def _form(executable: CudaExecutable, shapes: Shapes) -> Form:
-    """Found once for each set of shapes."""
-    form = executable._forms.get(shapes)
-    if form is None:
-        program = executable.program
-        sizes = of_call(program, {s.name: _Shaped(shape) for s, shape in zip(program.inputs, shapes, strict=True)})
-        outputs = [(slot, slot.extents(sizes)) for slot in program.outputs]
-        form = Form(
-            sizes, tuple(slot.extents(sizes) for slot in program.inputs),
-            tuple((slot, shape, prod(shape) * slot.dtype.nbytes) for slot, shape in outputs),
-        )  # fmt: skip
-        if len(executable._forms) >= KEPT:
-            executable._forms.clear()
-        executable._forms[shapes] = form
-    return form
-
-
-def _bound(names: list[str], arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+def _bound(names: Sequence[str], arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
     """Every input, in order."""
     if len(arrays) > len(names):
         raise _wrong(f"{len(arrays)} inputs given, but the model takes {len(names)}: {', '.join(names) or 'none'}")
@@ -115,9 +123,9 @@ def _placed(executable: CudaExecutable, number: int, one: Any, stream: int) -> i
     """Where an input is on the device, once a stream comes to it."""
     if isinstance(one, Given):
         if one.stream is not None:
-            executable._results.order(one.stream, stream)
+            executable.results.order(one.stream, stream)
         elif stream != executable.stream:
-            executable._results.order(executable.stream, stream)
+            executable.results.order(executable.stream, stream)
         if one.address % ALIGN == 0:
             return one.address
         nbytes = prod(one.shape) * executable.program.inputs[number].dtype.nbytes
@@ -125,7 +133,7 @@ def _placed(executable: CudaExecutable, number: int, one: Any, stream: int) -> i
             executable.gpu.move(executable.memory.own[number], one.address, nbytes, stream)
         return executable.memory.own[number]
     address = executable.memory.own[number]
-    executable._staging.upload(address, np.ascontiguousarray(one).reshape(-1).view(np.uint8), stream)
+    executable.staging.upload(address, np.ascontiguousarray(one).reshape(-1).view(np.uint8), stream)
     return address
 
 
@@ -134,11 +142,13 @@ def _results(executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] 
     made: list[Any] = []
     targets: list[int] = []
     program = executable.program
-    for number, (slot, shape, nbytes) in enumerate(form.outputs):
-        if outputs is None:
-            made.append(executable._results.make(slot.dtype, shape, nbytes, stream))
-            targets.append(made[-1].address)
-            continue
+    if outputs is None:
+        made = [executable.results.make(dtype, shape, nbytes, stream) for dtype, shape, nbytes in form.made]
+        return made, [one.address for one in made]
+    unknown = next((name for name in outputs if name not in form.names), None)
+    if unknown is not None:
+        raise _wrong(f"unknown output '{unknown}'")
+    for number, (slot, (_, shape, _)) in enumerate(zip(program.outputs, form.made, strict=True)):
         if slot.name not in outputs:
             raise SourceError(Diagnostic("XL6004", f"output '{slot.name}' is missing from `out`"))
         value = outputs[slot.name]
@@ -146,7 +156,7 @@ def _results(executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] 
             one = given(value, stream)
             check("output", slot, shape, one, executable.gpu.index)
             if one.stream is not None:
-                executable._results.order(one.stream, stream)
+                executable.results.order(one.stream, stream)
             targets.append(one.address if one.address % ALIGN == 0 else executable.memory.own[len(program.inputs) + number])
             made.append(one)
         else:
@@ -161,7 +171,7 @@ def _finish(executable: CudaExecutable, found: Sequence[Any], stream: int) -> No
     """Who made an input may change it once the call has read it: its maker's stream comes after ours, or the call ends."""
     for one in found:
         if isinstance(one, Given) and one.stream is not None:
-            executable._results.order(stream, one.stream)
+            executable.results.order(stream, one.stream)
         elif isinstance(one, Given):
             executable.gpu.sync(stream)
 
@@ -174,12 +184,12 @@ def _delivered(executable: CudaExecutable, results: list[Any], outputs: Mapping[
     for number, result in enumerate(results):
         if isinstance(result, np.ndarray):
             address = executable.memory.own[len(executable.program.inputs) + number]
-            executable._staging.download(result.reshape(-1).view(np.uint8), address, stream)
+            executable.staging.download(result.reshape(-1).view(np.uint8), address, stream)
             continue
         slot = executable.program.outputs[number]
         nbytes = prod(result.shape) * slot.dtype.nbytes
         if result.address % ALIGN and nbytes:
             executable.gpu.move(result.address, executable.memory.own[len(executable.program.inputs) + number], nbytes, stream)
         if result.stream is not None:
-            executable._results.order(stream, result.stream)
+            executable.results.order(stream, result.stream)
     return None

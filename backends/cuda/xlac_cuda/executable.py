@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xlac_cuda.arrays import is_on_gpu
-from xlac_cuda.calls import Form, Shapes, device_call
+from xlac_cuda.calls import Form, Shapes, device_call, form_of
 from xlac_cuda.claims import calls_products
-from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import Gpu, gpu
 from xlac_cuda.graph import Graph, Library
 from xlac_cuda.launch import Entry, entries
@@ -22,13 +21,14 @@ from xlac_cuda.memory import Memory, released
 from xlac_cuda.outputs import Outputs
 from xlac_cuda.plan import Arrays, Move, Planner, Run, Whole, count
 from xlac_cuda.products import MatrixProducts
+from xlac_cuda.replay import Replay
 from xlac_cuda.staging import Staging
 from xlac_cuda.steps import Part, Performer, blocking, graphs, recorded
+from xlac_cuda.turn import Turn
 from xlac_sdk.backend import Array
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.products import PRODUCT
 from xlac_sdk.program import Program
-from xlac_sdk.sizes import of_call
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
 
@@ -44,12 +44,13 @@ class CudaExecutable:
 
     def __init__(self, artifact: Path, program: Program, target: Target, device: Gpu | None = None) -> None:
         self.program = program
+        self.names = tuple(slot.name for slot in program.inputs)
         self.gpu = device or gpu()
-        self._lock = threading.Lock()
+        self.turn = Turn(self.gpu, program.name)
         self._parts: OrderedDict[tuple[int, ...], tuple[Part, ...]] = OrderedDict()
         self._alone = blocking()
-        self._forms: dict[Shapes, Form] = {}
-        self._lost: DeviceError | None = None
+        self.forms: dict[Shapes, Form] = {}
+        self.replay: Replay | None = None  # of the last call with arrays of the device
         give_back: list[Callable[[], None]] = []
         self._closing = weakref.finalize(self, _close, self.gpu, give_back, self._parts)
         try:
@@ -75,82 +76,88 @@ class CudaExecutable:
         }
         self.memory = Memory(device, program)
         give_back.append(self.memory.free)
-        self._results = Outputs(device)
-        self.stream = self._last = self._results.stream
-        give_back.append(self._results.close)
+        self.results = Outputs(device)
+        self.stream = self.last = self.results.stream
+        give_back.append(self.results.close)
         arrays = (*program.inputs, *program.outputs)
         largest = max((slot.nbytes for slot in (*arrays, *self.memory.weights)), default=1)
-        self._staging = Staging(device, largest, len(arrays))
-        give_back.append(self._staging.close)
+        self.staging = Staging(device, largest, len(arrays))
+        give_back.append(self.staging.close)
         for slot, address in self.memory.weights.items():
-            self._staging.upload(address, _bytes(program.constants[slot.symbol]), self.stream)
+            self.staging.upload(address, _bytes(program.constants[slot.symbol]), self.stream)
         device.clear(self.memory.state, max(program.state_bytes, 1), self.stream)
         device.sync(self.stream)
         numbers = {slot: number for number, slot in enumerate(arrays)}
         self._planner = Planner(self.memory.fixed, numbers, self._entries)
+        self._performer = Performer(device, self._functions, self._library, self.stream, self._alone)
 
     # ---- calls -------------------------------------------------------------------------------
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name; all of them arrays of the host."""
-        with self._lock, self._working():
+        with self.turn:
+            form = form_of(self, tuple([inputs[name].shape for name in self.names]))
             arrays = self.memory.own
-            self._turn_to(self.stream)
+            self.turn_to(self.stream)
             for slot, address in zip(self.program.inputs, arrays, strict=False):
-                self._staging.upload(address, _bytes(inputs[slot.name]), self.stream)
-            self._issue(of_call(self.program, inputs), tuple(arrays), self.stream)
+                self.staging.upload(address, _bytes(inputs[slot.name]), self.stream)
+            self.issue(form, tuple(arrays), self.stream)
             for slot, address in zip(self.program.outputs, arrays[len(self.program.inputs) :], strict=True):
-                self._staging.download(_bytes(outputs[slot.name]), address, self.stream)
+                self.staging.download(_bytes(outputs[slot.name]), address, self.stream)
             self.gpu.sync(self.stream)
 
     def fast(self, *arrays: Any, **named: Any) -> Any:
         """A call with arrays that lie on the GPU, in the order of the inputs or by name: its outputs lie there too, one as
         it is, several as a tuple. NotImplemented for calls without any. Returns when the work has been asked for."""
+        if self.replay is not None:
+            found = self.replay.call(self, arrays, named)
+            if found is not None:
+                return found
         if not any(is_on_gpu(value) for value in (*arrays, *named.values())):
             return NotImplemented
         return device_call(self, arrays, named)
 
     def into(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
         """`run` with arrays some of which lie on the GPU; False when none does. Results on the GPU are left in the making."""
+        if self.replay is not None and self.replay.into(self, inputs, outputs):
+            return True
         if not any(is_on_gpu(value) for value in (*inputs.values(), *outputs.values())):
             return False
         device_call(self, (), inputs, outputs)
         return True
 
-    def _turn_to(self, stream: int) -> None:
+    def turn_to(self, stream: int) -> None:
         """From now on the program works in a stream, after what it was asked for in another: they share the arena."""
-        self._results.order(self._last, stream)
-        self._last = stream
+        self.results.order(self.last, stream)
+        self.last = stream
 
     def reset(self) -> None:
         """Sets the state to zero."""
-        with self._lock, self._working():
-            self._turn_to(self.stream)
+        with self.turn:
+            self.turn_to(self.stream)
             self.gpu.clear(self.memory.state, max(self.program.state_bytes, 1), self.stream)
 
     def close(self) -> None:
         """Gives everything back that the program has on the device; a second time does nothing."""
-        with self._lock:
+        if self.turn.close():
             self._closing()
 
-    def _working(self) -> _Working:
-        return _Working(self)
-
-    def _issue(self, sizes: Sizes, arrays: Arrays, stream: int) -> None:
+    def issue(self, form: Form, arrays: Arrays, stream: int) -> None:
         """Asks for all that a call does, on arrays of the device."""
-        performer = Performer(self.gpu, self._functions, self._library, stream, self._alone)
-        key = tuple(sizes.values())
-        parts = self._parts.get(key)
-        if parts is None and (self._alone or count(self.program.steps, sizes) > MOST_ACTIONS):
-            performer.perform(recorded(self._planner.actions(self.program.steps, sizes), None), arrays)
+        performer = self._performer
+        if performer.stream != stream:
+            performer = self._performer = replace(performer, stream=stream)
+        parts = self._parts.get(form.key)
+        if parts is None and (self._alone or count(self.program.steps, form.sizes) > MOST_ACTIONS):
+            performer.perform(recorded(self._planner.actions(self.program.steps, form.sizes), None), arrays)
             return
         if parts is None:
-            parts = self._record(sizes, arrays)
+            parts = self._record(form.sizes, arrays)
             if len(self._parts) >= KEPT:
                 _drop(self._parts.popitem(last=False)[1])
-            self._parts[key] = parts
-        else:
-            self._parts.move_to_end(key)
+            self._parts[form.key] = parts
+        elif len(self._parts) > 1:
+            self._parts.move_to_end(form.key)
         performer.perform(parts, arrays)
 
     def _record(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
@@ -176,26 +183,6 @@ def _library(products: MatrixProducts | None) -> Library:
         products(whole, arrays, stream)
 
     return run
-
-
-class _Working:
-    """The context is current inside; an error that ends the context is remembered, as nothing works after it."""
-
-    def __init__(self, executable: CudaExecutable) -> None:
-        self._executable = executable
-
-    def __enter__(self) -> None:
-        executable = self._executable
-        if not executable._closing.alive:
-            raise RuntimeError(f"the program '{executable.program.name}' is closed")
-        if executable._lost is not None:
-            raise executable._lost
-        executable.gpu.push()
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, DeviceError):
-            self._executable._lost = error
-        self._executable.gpu.pop()
 
 
 def _bytes(array: Array) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

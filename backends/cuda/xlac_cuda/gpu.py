@@ -35,6 +35,7 @@ class Gpu:
         self.device = self.driver.number("cuDeviceGet", index)
         self._ignored = ctypes.c_void_p()
         self._popped = ctypes.addressof(self._ignored)
+        self._push, self._pop = self.driver.raw["cuCtxPushCurrent_v2"], self.driver.raw["cuCtxPopCurrent_v2"]
         self.context = self._retain()
 
     def _retain(self) -> int:
@@ -45,10 +46,14 @@ class Gpu:
 
     def push(self) -> None:
         """Makes the context current in this thread, until `pop`."""
-        self.driver("cuCtxPushCurrent_v2", self.context)
+        code = self._push(self.context)
+        if code:
+            raise self.driver.failure("cuCtxPushCurrent_v2", code)
 
     def pop(self) -> None:
-        self.driver("cuCtxPopCurrent_v2", self._popped)
+        code = self._pop(self._popped)
+        if code:
+            raise self.driver.failure("cuCtxPopCurrent_v2", code)
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -178,6 +183,10 @@ class Packed:
             BUFFER, ctypes.addressof(self._buffer), BUFFER_BYTES, ctypes.addressof(self._bytes), END
         )
         self.extra = ctypes.addressof(self._extra)
+
+    def fill(self, packed: bytes) -> None:
+        """Other arguments of the same kernel."""
+        self._buffer.raw = packed
 
 
 _gpus: dict[int, Gpu] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from xlac_cuda.driver import Driver
 from xlac_cuda.gpu import Gpu, Packed
@@ -53,8 +54,8 @@ class Graph:
     def __init__(self, gpu: Gpu, actions: Sequence[Straight], functions: Functions, library: Library, arrays: Arrays, stream: int) -> None:
         self._gpu, self._actions, self._functions, self._library, self._stream = gpu, actions, functions, library, stream
         self._start = gpu.driver.raw["cuGraphLaunch"]
-        self._moves = any(action.moves for action in actions)
-        self._rigid = any(isinstance(action, Whole) and action.moves for action in actions)  # a library's work cannot be changed
+        self._moves = any(action.touched for action in actions)
+        self._rigid = any(isinstance(action, Whole) and action.touched for action in actions)  # a library's work cannot be changed
         self._variants: dict[tuple[int, ...], _Variant] = {}
         self._variant(tuple(arrays) if self._moves else ())
 
@@ -72,11 +73,15 @@ class Graph:
             made = _Variant(self._gpu, self._actions, self._functions, self._library, arrays, self._stream)
         else:
             made = self._variants.pop(next(iter(self._variants)))
+            try:
+                if not self._rigid:
+                    made.move_to(arrays)
+            except BaseException:
+                made.close()
+                raise
             if self._rigid:
                 made.close()
                 made = _Variant(self._gpu, self._actions, self._functions, self._library, arrays, self._stream)
-            else:
-                made.move_to(arrays)
         self._variants[arrays] = made
         return made
 
@@ -86,20 +91,28 @@ class Graph:
             self._variants.popitem()[1].close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Moving:
+    """A node that touches some of the call's arrays, and its parameters."""
+
+    node: int
+    action: Run | Move
+    touched: tuple[int, ...]
+    given: KernelNode | _Copy
+
+
 class _Variant:
     """A graph on certain arrays, ready to be launched."""
 
     def __init__(self, gpu: Gpu, actions: Sequence[Straight], functions: Functions, library: Library, arrays: Arrays, stream: int) -> None:
         self._gpu, self._functions, self._library, self._stream = gpu, functions, library, stream
         self._driver, self._arrays = gpu.driver, arrays
-        self._moving: list[tuple[int, Run | Move]] = []
+        self._moving: list[_Moving] = []
         self._graph, self.exec = self._driver.made("cuGraphCreate", 0), 0
         try:
             before = 0
             for action in actions:
                 before = self._node(action, before)
-                if action.moves and not isinstance(action, Whole):
-                    self._moving.append((before, action))
             self.exec = self._driver.made("cuGraphInstantiateWithFlags", self._graph, 0)
         except BaseException:
             self.close()
@@ -111,16 +124,22 @@ class _Variant:
         after = (self._graph, ctypes.addressof(edge), 1) if before else (self._graph, None, 0)
         match action:
             case Run():
-                parameters = self._kernel(action)
-                return self._driver.made("cuGraphAddKernelNode_v2", *after, ctypes.addressof(parameters))
+                kernel = self._kernel(action)
+                node = self._driver.made("cuGraphAddKernelNode_v2", *after, ctypes.addressof(kernel))
+                if action.touched:
+                    self._moving.append(_Moving(node, action, action.touched, kernel))
             case Move():
-                return self._driver.made("cuGraphAddMemcpyNode", *after, ctypes.addressof(self._copy(action)), self._gpu.context)
+                copy = self._copy(action)
+                node = self._driver.made("cuGraphAddMemcpyNode", *after, ctypes.addressof(copy), self._gpu.context)
+                if action.touched:
+                    self._moving.append(_Moving(node, action, action.touched, copy))
             case Whole():
                 child = self._captured(action)
                 try:
-                    return self._driver.made("cuGraphAddChildGraphNode", *after, child)
+                    node = self._driver.made("cuGraphAddChildGraphNode", *after, child)
                 finally:
                     self._driver("cuGraphDestroy", child)
+        return node
 
     def _kernel(self, run: Run) -> KernelNode:
         """The parameters of a node."""
@@ -141,14 +160,20 @@ class _Variant:
 
     def move_to(self, arrays: Arrays) -> None:
         """Other arrays, from the next launch on."""
-        self._arrays = arrays
-        for node, action in self._moving:
-            if isinstance(action, Run):
-                parameters = self._kernel(action)
-                self._driver("cuGraphExecKernelNodeSetParams_v2", self.exec, node, ctypes.addressof(parameters))
-            else:
-                copy = self._copy(action)
-                self._driver("cuGraphExecMemcpyNodeSetParams", self.exec, node, ctypes.addressof(copy), self._gpu.context)
+        before, self._arrays = self._arrays, arrays
+        for moving in self._moving:
+            if any(arrays[number] != before[number] for number in moving.touched):
+                self._set(moving)
+
+    def _set(self, moving: _Moving) -> None:
+        """A node's parameters, for the arrays of now."""
+        match moving.action, moving.given:
+            case Run() as run, KernelNode() as kernel:
+                kernel.packed.fill(run.packed(self._arrays))
+                self._driver("cuGraphExecKernelNodeSetParams_v2", self.exec, moving.node, ctypes.addressof(kernel))
+            case Move() as move, _Copy() as copy:
+                copy.source_device, copy.target_device = move.source.at(self._arrays), move.target.at(self._arrays)
+                self._driver("cuGraphExecMemcpyNodeSetParams", self.exec, moving.node, ctypes.addressof(copy), self._gpu.context)
 
     def close(self) -> None:
         """Gives the graph back."""

@@ -4,8 +4,9 @@ dropped them, at the same addresses, so that a graph need not be changed."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -15,43 +16,78 @@ from xlac_cuda.gpu import Gpu
 from xlac_sdk.dtypes import DType
 
 KEPT = 4  # pieces of one size that wait to be used again
+SIZES = 32  # so many sizes of them
 
-Piece = tuple[int, frozenset[int]]  # an address, and the streams that may still use what is there
+T = TypeVar("T")
+Piece = tuple[int, int, bool]  # an address, the stream that wrote there, and whether the legacy one may read it still
 
 
 class Outputs:
-    """The results of one program, and the stream that it works in, which lives until the last of them is dropped."""
+    """The results of one program, and the stream that it works in, which lives until the last of them is dropped.
+
+    Results are made and dropped in any thread, and wherever Python collects: pieces wait in lists, whose ends are taken
+    and put in one step. The lock is for what happens rarely.
+    """
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self.stream = gpu.stream()
-        self._free: dict[int, list[Piece]] = {}  # by size
-        self._lock = threading.RLock()  # a result may be dropped anywhere, here too
-        self._out = 0
+        self._waiting: dict[int, list[Piece]] = {}  # to be used again, by size
+        self._events: list[int] = []  # that nobody uses at the moment
+        self._lock = threading.RLock()
+        self._pieces = 0  # that wait or are handed out
         self._closed = False
 
     def make(self, dtype: DType, shape: tuple[int, ...], nbytes: int, stream: int) -> DeviceArray:
         """Room for a result, to be written in a stream. The context is current."""
-        with self._lock:
-            kept = self._free.get(nbytes)
-            address, readers = kept.pop() if kept else (0, frozenset[int]())
-            self._out += 1
-        if not address:
-            address = self.gpu.driver.made("cuMemAllocAsync", max(nbytes, 1), stream)
-        for reader in readers:
-            self.order(reader, stream)
+        try:
+            address, writer, read = self._waiting[nbytes].pop()
+        except (KeyError, IndexError):
+            return DeviceArray(self, self._new(nbytes, stream), dtype, shape, nbytes, stream)
+        if writer != stream:
+            self.order(writer, stream)
+        if read and stream != LEGACY:
+            self.order(LEGACY, stream)
         return DeviceArray(self, address, dtype, shape, nbytes, stream)
+
+    def _new(self, nbytes: int, stream: int) -> int:
+        """Memory of a size that none waits of."""
+        address = self.gpu.driver.made("cuMemAllocAsync", max(nbytes, 1), stream)
+        with self._lock:
+            self._pieces += 1
+            self._waiting.setdefault(nbytes, [])
+            sizes = [kept for kept in self._waiting.values() if kept]
+        for oldest in sizes[:-SIZES]:
+            self._drop(_taken(oldest))
+        return address
+
+    def give_back(self, nbytes: int, piece: Piece) -> None:
+        """A result was dropped."""
+        kept = self._waiting[nbytes]
+        kept.append(piece)
+        if len(kept) > KEPT or self._closed:
+            self._drop(_taken(kept, KEPT * (not self._closed)))
 
     def order(self, first: int, then: int) -> None:
         """What one stream is asked for from now on comes after all that another was asked for. The context is current."""
         if first == then:
             return
-        event = self.gpu.event()
-        try:
+        with self._event() as event:
             self.gpu.record(event, first)
-            self.gpu.wait(then, event)
+            self.gpu.wait(then, event)  # for what was recorded until now: the event can be used again
+
+    @contextmanager
+    def _event(self) -> Iterator[int]:
+        try:
+            event = self._events.pop()
+        except IndexError:
+            event = self.gpu.event()
+        try:
+            yield event
         finally:
-            self.gpu.drop_event(event)
+            self._events.append(event)
+            if self._closed:
+                self._drop(())
 
     def read(self, target: NDArray[Any], source: DeviceArray) -> None:
         """A result in the host's memory."""
@@ -60,36 +96,36 @@ class Outputs:
                 self.gpu.download(target.ctypes.data, source.address, target.nbytes, source.stream)
             self.gpu.sync(source.stream)
 
-    def give_back(self, address: int, nbytes: int, readers: Iterable[int]) -> None:
-        """A result was dropped."""
-        with self._lock:
-            self._out -= 1
-            piece = address, frozenset(readers)
-            kept = self._free.setdefault(nbytes, [])
-            if not self._closed and len(kept) < KEPT:
-                kept.append(piece)
-                return
-        self._drop([piece])
-
     def close(self) -> None:
         """Gives back what waits to be used again; results that callers hold stay theirs."""
-        with self._lock:
-            self._closed = True
-            pieces = [piece for kept in self._free.values() for piece in kept]
-            self._free.clear()
-        self._drop(pieces)
+        self._closed = True
+        self._drop([piece for kept in list(self._waiting.values()) for piece in _taken(kept)])
 
-    def _drop(self, pieces: list[Piece]) -> None:
+    def _drop(self, pieces: Sequence[Piece]) -> None:
+        """Gives memory back to the driver, and after `close` all that is no longer needed."""
         try:
             with self.gpu.current():
-                for address, readers in pieces:
-                    for reader in readers:
-                        self.order(reader, LEGACY)
+                for address, writer, _ in pieces:
+                    self.order(writer, LEGACY)
                     self.gpu.driver("cuMemFreeAsync", address, LEGACY)
                 with self._lock:
-                    last = self._closed and not self._out and self.stream
+                    self._pieces -= len(pieces)
+                    last = self._closed and not self._pieces and self.stream
                     stream, self.stream = (self.stream, 0) if last else (0, self.stream)
+                for event in _taken(self._events) if self._closed else ():
+                    self.gpu.drop_event(event)
                 if stream:
                     self.gpu.drop_stream(stream)
         except DeviceError:
             return  # of a context that is lost: all went with it
+
+
+def _taken(kept: list[T], left: int = 0) -> list[T]:
+    """What is taken out of a list until only so many are left."""
+    found: list[T] = []
+    while len(kept) > left:
+        try:
+            found.append(kept.pop())
+        except IndexError:  # somebody else was quicker
+            break
+    return found

@@ -40,6 +40,10 @@ class Place:
         return self.offset if self.array < 0 else arrays[self.array] + self.offset
 
 
+def _touched(*places: Place) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(place.array for place in places if place.array >= 0))
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """A kernel on a grid."""
@@ -51,12 +55,12 @@ class Run:
     step: Launch
 
     def packed(self, arrays: Arrays) -> bytes:
-        return self.entry.packing.pack(*(place.at(arrays) for place in self.places), *self.sizes)
+        return self.entry.packed([place.at(arrays) for place in self.places], self.sizes)
 
     @property
-    def moves(self) -> bool:
-        """Whether it touches the call's arrays, which lie elsewhere at each call."""
-        return any(place.array >= 0 for place in self.places)
+    def touched(self) -> tuple[int, ...]:
+        """Which of the call's arrays it reads or writes: they lie elsewhere at each call."""
+        return _touched(*self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,8 @@ class Move:
     nbytes: int
 
     @property
-    def moves(self) -> bool:
-        return self.target.array >= 0 or self.source.array >= 0
+    def touched(self) -> tuple[int, ...]:
+        return _touched(self.target, self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,8 @@ class Whole:
     places: tuple[Place, ...]
 
     @property
-    def moves(self) -> bool:
-        return any(place.array >= 0 for place in self.places)
+    def touched(self) -> tuple[int, ...]:
+        return _touched(*self.places)
 
 
 @dataclass(frozen=True, slots=True)

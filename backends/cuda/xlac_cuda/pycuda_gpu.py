@@ -40,17 +40,24 @@ class PycudaGpu(Gpu):
         try:
             yield
         except cuda.Error as error:
-            said = SAID.search(str(error))
-            code = _codes(self.driver).get(said[2].strip(), CODES) if said else CODES
-            raise self.driver.failure(said[1] if said else "pycuda", code) from None
+            raise self._failure(error) from None
 
-    def push(self) -> None:
-        with self._told():
+    def _failure(self, error: cuda.Error) -> Exception:
+        said = SAID.search(str(error))
+        code = _codes(self.driver).get(said[2].strip(), CODES) if said else CODES
+        return self.driver.failure(said[1] if said else "pycuda", code)
+
+    def push(self) -> None:  # in every call, so without `_told`
+        try:
             self._context.push()
+        except cuda.Error as error:
+            raise self._failure(error) from None
 
     def pop(self) -> None:
-        with self._told():
+        try:
             cuda.Context.pop()
+        except cuda.Error as error:
+            raise self._failure(error) from None
 
     # ---- memory ------------------------------------------------------------------------------
 

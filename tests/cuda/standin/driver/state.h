@@ -30,10 +30,14 @@ struct Context {
     CUresult lost = CUDA_SUCCESS;  // the error that ended it; every call gives it from then on
 };
 
-struct Event {
-    Stream *stream = nullptr;
-    uint64_t recorded = 0, done = 0;  // how often it was asked for, and how often reached
+struct Record {  // an event's place in a stream
+    Stream *stream;
+    bool reached = false;
     double milliseconds = 0;
+};
+
+struct Event {
+    std::shared_ptr<Record> last;  // who waits, waits for what was the last when they asked
 };
 
 struct Stream {
@@ -51,7 +55,7 @@ struct Driver {
     std::map<uintptr_t, size_t> allocations, pinned;  // start -> bytes
     size_t used = 0, peak = 0;
     std::map<Stream *, std::unique_ptr<Stream>> streams;
-    std::map<Event *, std::shared_ptr<Event>> events;  // one that was destroyed lives on in the work that names it
+    std::map<Event *, std::unique_ptr<Event>> events;
     int modules = 0, graphs = 0, contexts = 0;
     long launches = 0;  // kernels run
     std::map<std::string, long> calls;

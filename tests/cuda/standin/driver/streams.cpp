@@ -22,9 +22,9 @@ CUresult step(Stream *stream) {
     return status;
 }
 
-CUresult reach(const std::shared_ptr<Event> &event, uint64_t wanted) {
-    while (event->done < wanted && event->stream && !event->stream->work.empty())
-        if (CUresult status = step(event->stream)) return status;
+CUresult reach(const std::shared_ptr<Record> &record) {
+    while (record && !record->reached && stream_of(record->stream) && !record->stream->work.empty())
+        if (CUresult status = step(record->stream)) return status;
     return CUDA_SUCCESS;
 }
 
@@ -83,8 +83,6 @@ STANDIN_CALL cuStreamDestroy_v2(CUstream given) {
     Stream *stream = stream_of(given);
     if (!stream || stream == &legacy) return CUDA_ERROR_INVALID_HANDLE;
     drain(stream);
-    for (auto &event : driver.events)
-        if (event.second->stream == stream) event.second->stream = nullptr;
     driver.streams.erase(given);
     return CUDA_SUCCESS;
 }
@@ -106,49 +104,50 @@ STANDIN_CALL cuStreamQuery(CUstream given) {
 
 STANDIN_CALL cuEventCreate(CUevent *made, unsigned) {
     ENTER_CONTEXT;
-    auto event = std::make_shared<Event>();
+    auto event = std::make_unique<Event>();
     *made = event.get();
-    driver.events[*made] = event;
+    driver.events[*made] = std::move(event);
     return CUDA_SUCCESS;
 }
 STANDIN_CALL cuEventDestroy_v2(CUevent event) {
     ENTER;
     return driver.events.erase(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
-STANDIN_CALL cuEventRecord(CUevent handle, CUstream given) {
+STANDIN_CALL cuEventRecord(CUevent event, CUstream given) {
     ENTER_CONTEXT;
-    if (!driver.events.count(handle) || !stream_of(given)) return CUDA_ERROR_INVALID_HANDLE;
-    std::shared_ptr<Event> event = driver.events[handle];
-    event->stream = stream_of(given);
-    uint64_t number = ++event->recorded;
+    if (!driver.events.count(event) || !stream_of(given)) return CUDA_ERROR_INVALID_HANDLE;
+    auto record = std::make_shared<Record>(stream_of(given));
+    event->last = record;
     return enqueue(given, [=] {
-        event->done = number;
-        event->milliseconds = now();
+        record->reached = true;
+        record->milliseconds = now();
         return CUDA_SUCCESS;
     });
 }
-STANDIN_CALL cuEventSynchronize(CUevent handle) {
+STANDIN_CALL cuEventSynchronize(CUevent event) {
     ENTER_CONTEXT;
-    std::shared_ptr<Event> event = driver.events[handle];
-    return reach(event, event->recorded);
+    if (!driver.events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
+    return reach(std::shared_ptr<Record>(event->last));
 }
 STANDIN_CALL cuEventQuery(CUevent event) {
     ENTER_CONTEXT;
-    if (event->done == event->recorded) return CUDA_SUCCESS;
-    if (event->stream && !event->stream->work.empty())
-        if (CUresult status = step(event->stream)) return status;
+    if (!driver.events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
+    std::shared_ptr<Record> last = event->last;
+    if (!last || last->reached) return CUDA_SUCCESS;
+    if (!last->stream->work.empty())
+        if (CUresult status = step(last->stream)) return status;
     return CUDA_ERROR_NOT_READY;
 }
-STANDIN_CALL cuStreamWaitEvent(CUstream given, CUevent handle, unsigned) {
+STANDIN_CALL cuStreamWaitEvent(CUstream given, CUevent event, unsigned) {
     ENTER_CONTEXT;
-    std::shared_ptr<Event> event = driver.events[handle];
-    uint64_t wanted = event->recorded;
-    return enqueue(given, [=] { return reach(event, wanted); });
+    if (!driver.events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
+    return enqueue(given, [last = event->last] { return reach(last); });
 }
 STANDIN_CALL cuEventElapsedTime_v2(float *milliseconds, CUevent from, CUevent to) {
     ENTER_CONTEXT;
-    if (from->done < from->recorded || to->done < to->recorded) return CUDA_ERROR_NOT_READY;
-    *milliseconds = static_cast<float>(to->milliseconds - from->milliseconds);
+    if (!from->last || !to->last) return CUDA_ERROR_INVALID_HANDLE;
+    if (!from->last->reached || !to->last->reached) return CUDA_ERROR_NOT_READY;
+    *milliseconds = static_cast<float>(to->last->milliseconds - from->last->milliseconds);
     return CUDA_SUCCESS;
 }
 STANDIN_CALL cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to) { return cuEventElapsedTime_v2(milliseconds, from, to); }
