@@ -14,8 +14,8 @@ from xlac_sdk.program import Launch
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
-CHUNKS = 4  # for each thread, so that a busy core delays only what it took
 WORTH = 5_000  # nanoseconds of work below which a second thread does not pay
+LEAST, MOST = 4, 32  # chunks a thread, for short and for long work: the last one claimed is what threads wait for
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,11 @@ def is_open(launch: Launch) -> bool:
 
 
 def most_chunks(kernel: Kernel, threads: int) -> int:
-    """Chunks that a launch may be cut into, if its loop has as many turns; 1 where a second thread does not pay."""
+    """About how many chunks a launch is cut into, if its loop has as many turns; 1 where a second thread does not pay."""
     work = nanoseconds(kernel)
-    return 1 if threads < 2 or (work and work < WORTH) else threads * CHUNKS
+    if threads < 2 or 0 < work < WORTH:
+        return 1
+    return threads * min(MOST, max(LEAST, int(work / WORTH / threads)))
 
 
 def split(launch: Launch, threads: int) -> Split | None:
@@ -51,7 +53,7 @@ def split(launch: Launch, threads: int) -> Split | None:
     most = min(trips // max(1, loop.grain), most_chunks(kernel, threads))
     if most < 2:
         return Split(start, stop, max(1, stop - start), 1)
-    each = -(-trips // most)
+    each = trips // most
     return Split(start, stop, each * loop.step, -(-trips // each))
 
 
@@ -87,7 +89,7 @@ def known(node: Expr, sizes: dict[str, int]) -> int:
 class OpenSplit:
     """The same for a launch whose sizes are chosen by the call: what is computed before it, over the kernel's sizes.
 
-    `most` is how many chunks there may be; fewer than two are not worth a second thread.
+    `most` is about how many chunks there are; fewer than two are not worth a second thread.
     """
 
     start: Expr
@@ -103,7 +105,7 @@ def open_split(loop: For, kernel: Kernel, threads: int) -> OpenSplit:
     trips = turns if loop.step == 1 else build.apply(P.DIV, build.add(turns, loop.step - 1), build.index(loop.step))
     pieces = build.apply(P.DIV, trips, build.index(max(1, loop.grain)))
     most = build.apply(P.MIN, pieces, build.index(most_chunks(kernel, threads)))
-    each = build.apply(P.MAX, _ceil(trips, build.apply(P.MAX, most, build.index(1))), build.index(1))
+    each = build.apply(P.MAX, build.apply(P.DIV, trips, build.apply(P.MAX, most, build.index(1))), build.index(1))
     return OpenSplit(loop.start, loop.stop, most, build.mul(each, loop.step), _ceil(trips, each))
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FORK = "fork"  # the pool's one function that others call
 SIZE = 640
 SPIN = 4000  # polls before a thread goes to sleep: some tens of microseconds
+SHARES = 4  # claims a thread into which what is left of a job is cut: a busy core delays only what it took
 MOST = 255  # threads: the count of those inside a job has eight bits
 
 _FUTEX = {
@@ -55,6 +56,7 @@ def text(machine: Machine, futex: bool = True) -> str:
         pause=pause,
         hint=arm,
         bits=machine.pointer_bits,
+        shares=SHARES,
         sig_setmask=2 if linux else 3,
         attributes=machine.attributes,
     )

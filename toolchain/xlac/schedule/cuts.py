@@ -13,6 +13,8 @@ from xlac.schedule.tiles import OpenSplit, Split, Tile, split_of
 from xlac_sdk.target import Target
 
 PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thread
+PIECES = 32  # pieces a thread of a contraction that is split: the last one decides how long threads wait for one another
+PIECE_FLOPS = 1 << 18  # operations of such a piece at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     block = max(1, target.l2_bytes // 2 // per_tile)
     outer = at_opt(volume(tuple(a.extent for a in c.outer)))
     if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
-        wanted = -(-CHUNKS * target.threads // max(1, outer * at_opt(panels)))
+        pieces = max(CHUNKS * target.threads, min(PIECES * target.threads, c.flops // PIECE_FLOPS))
+        wanted = -(-pieces // max(1, outer * at_opt(panels)))
         block = min(block, max(1, tiles_of[axis] // wanted))
     chunks = _chunks(c, tile, target, tiles_of[1]) if c.rows[0].extent == 1 else 1
     if chunks > 1:
