@@ -26,6 +26,7 @@ from xlac_sdk import (
     products,
     program,
     source,
+    steps,
     strided,
     target,
 )
@@ -37,7 +38,7 @@ from xlac_sdk.target import Target
 from xlac_sdk.verify import verify_program
 
 FILE, CONSTANTS = "program.json", "program.weights"
-MODULES = (attentions, convolutions, dims, dtypes, kernel, primitives, products, program, strided, target)
+MODULES = (attentions, convolutions, dims, dtypes, kernel, primitives, products, program, steps, strided, target)
 CLASSES: dict[str, Any] = {
     name: found for module in MODULES for name, found in vars(module).items()
     if isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum)) and found.__module__ == module.__name__

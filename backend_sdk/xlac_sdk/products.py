@@ -46,9 +46,9 @@ class Products:
     @staticmethod
     def of(told: list[Any]) -> Products:
         """Raises TypeError or ValueError for anything else than what `told` gives."""
-        library, operands, results, activations, *numbers, exact, rounds = told
-        made = frozenset(map(DType, results)), frozenset(activations)
-        return Products(library, DType(operands), *made, *numbers, frozenset(exact), rounds)
+        library, operands, results, activations, least, flops, workspace, exact, rounds = told
+        types, ends = frozenset(map(DType, results)), frozenset(activations)
+        return Products(library, DType(operands), types, ends, least, flops, workspace, frozenset(exact), rounds)
 
 
 @dataclass(frozen=True, slots=True)

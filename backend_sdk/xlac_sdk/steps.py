@@ -137,9 +137,7 @@ def _at(value: Any, sizes: Mapping[str, int]) -> Any:
             return evaluate(value, sizes)
         case tuple():
             return tuple(_at(part, sizes) for part in value)
-        case Problem():
-            return value.at(sizes)
-    return value
+    return value.at(sizes) if isinstance(value, Problem) else value
 
 
 @dataclass(frozen=True, slots=True)

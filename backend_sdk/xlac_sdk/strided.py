@@ -25,8 +25,8 @@ class Strided:
 
     def at(self, sizes: Mapping[str, int]) -> Strided:
         """For one set of sizes."""
-        known = (tuple(evaluate(size, sizes) for size in shape) for shape in (self.extents, self.strides))
-        return Strided(self.dtype, *known, evaluate(self.offset, sizes))
+        extents, strides = (tuple(evaluate(size, sizes) for size in shape) for shape in (self.extents, self.strides))
+        return Strided(self.dtype, extents, strides, evaluate(self.offset, sizes))
 
     @property
     def empty(self) -> bool:

@@ -7,22 +7,24 @@ from dataclasses import replace
 from xlac.schedule.group import Group, Kind, Scheduled
 from xlac_sdk.target import Target
 
+LIBRARIES = (Kind.DOT, Kind.CONV, Kind.ATTENTION)  # kinds that a target's libraries may compute
+
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """The launches of a group; `name` is an identifier that no other group has.
 
-    A group whose outputs hold no elements has none, and one that the target's library computes is a call. CLAIMED and
+    A group whose outputs hold no elements has none, and one that a library of the target computes is a call. CLAIMED and
     CONTROL groups are host steps, which have no kernels: the planner writes them.
     """
     if all(t.size == 0 for node in group.outputs for t in node.results):
         return Scheduled(())
-    if group.kind is Kind.DOT and target.products:
-        from xlac.schedule.library.product import called
+    if group.kind in LIBRARIES and (target.products or target.convolutions or target.attentions):
+        from xlac.schedule.library.choose import called, without
 
         found = called(group, target)
         if isinstance(found, Scheduled):
             return found
-        return replace(schedule(group, replace(target, products=frozenset()), name), note=found)
+        return replace(schedule(group, without(target), name), note=found)
     if target.warp:
         from xlac.schedule.gpu.schedule import find
 
@@ -38,6 +40,8 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
             from xlac.schedule.dot import schedule as write
         case Kind.CONV:
             from xlac.schedule.conv import schedule as write
+        case Kind.ATTENTION:
+            from xlac.schedule.attention import schedule as write
         case Kind.WINDOW:
             from xlac.schedule.window import schedule as write
         case Kind.SCATTER:

@@ -1,4 +1,4 @@
-"""What follows a dot product, as a library's product says it: `activation(scale * product + addend + bias)`, rounded once."""
+"""What follows a sum of products, as a library says it: `activation(scale * product + addend + bias)`, rounded once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import leaf, view
-from xlac.ops.contraction import Dot
 from xlac.ops.convert import Cast
 from xlac.ops.native import Tanh
 from xlac.ops.scalar import Add, Max, Mul, Sub
@@ -33,7 +32,7 @@ CLOSE = 1e-4  # relative: constants may be rounded to halves' neighbours, never 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of an epilogue. Strides of the views are over the axes of the dot product's result."""
+    """The parts of an epilogue. Strides of the views are over the axes of the hero's result."""
 
     scale: float = 1.0
     addend: View | None = None
@@ -41,13 +40,14 @@ class Parts:
     activation: str = ""
 
 
-def parts(after: Epilogue, library: Products, fast: bool) -> Parts:
-    """Reads an epilogue from the dot product on. Raises Refused for what the library cannot say, or would round otherwise."""
-    return _Reading(after, library, fast).read()
+def parts(after: Epilogue, library: Products, fast: bool, columns: frozenset[int]) -> Parts:
+    """Reads an epilogue from the hero on; a bias runs along some `columns` of its result's axes. Raises Refused for what the
+    library cannot say, or would round otherwise."""
+    return _Reading(after, library, fast, columns).read()
 
 
 def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
-    """Strides over a node's axes as strides over those of the dot product's result. Raises Refused where there are none."""
+    """Strides over a node's axes as strides over those of the hero's result. Raises Refused where there are none."""
     for moved in reversed(after.paths[node]):
         if isinstance(moved.op, view.Transpose):
             strides = tuple(strides[moved.op.perm.index(axis)] for axis in range(len(strides)))
@@ -60,10 +60,10 @@ def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
 
 
 class _Reading:
-    """Follows what is computed from the dot product's result, step by step."""
+    """Follows what is computed from the hero's result, step by step."""
 
-    def __init__(self, after: Epilogue, library: Products, fast: bool) -> None:
-        self.after, self.library, self.fast = after, library, fast
+    def __init__(self, after: Epilogue, library: Products, fast: bool, columns: frozenset[int]) -> None:
+        self.after, self.library, self.fast, self.columns = after, library, fast, columns
         (self.output,) = after.group.outputs
         self.dtype = self.output.type.dtype
         self.found = Parts()
@@ -119,11 +119,8 @@ class _Reading:
         self.found = replace(self.found, addend=seen) if matrix else replace(self.found, bias=seen)
 
     def _is_matrix(self, strides: tuple[Dim, ...]) -> bool:
-        hero = self.after.hero
-        assert isinstance(hero.op, Dot)
-        wide = len(hero.op.free(*(i.type.rank for i in hero.inputs))[1])
-        split = len(strides) - wide
-        return any(strides[:split]) and any(strides[split:])
+        moves = {axis for axis, step in enumerate(strides) if step != 0}
+        return bool(moves & self.columns) and bool(moves - self.columns)
 
     def _activation(self, node: Node) -> Node:
         """All the rest as one function of one value. Raises Refused for another than the library's."""
@@ -151,7 +148,8 @@ class _Reading:
     def _activated(self, name: str) -> None:
         if self.found.activation or name not in self.library.activations:
             raise Refused(f"{self.library.library} ends in one activation, and not in this {name}")
-        self._asks_for_fast(f"the {name} of {self.library.library}, whose last bits and NaNs are its own")
+        if name not in self.library.exact:
+            self._asks_for_fast(f"the {name} of {self.library.library}, whose last bits and NaNs are its own")
         self.found = replace(self.found, activation=name)
 
     # ---- rounding ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A dot product as products of matrices, each operand a stack of them in memory: what libraries take."""
+"""A contraction as products of matrices, each operand a stack of them in memory: what libraries take."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from xlac.ir.dims import Dim, Shape, at_opt, bounds, most
 from xlac.ir.graph import Node
-from xlac.ops.contraction import Dot
 from xlac.schedule.elements import row_major
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.library.after import Parts, over_result
@@ -22,7 +21,7 @@ LEFT, RIGHT, RESULT, ADDEND, BIAS = range(5)
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Extents, and where everything lies, the result's columns side by side. Where that takes the operands the other way
-    round (the transposed result is the product of the transposed), `left` is the dot product's right operand."""
+    round (the transposed result is the product of the transposed), `left` is the contraction's right operand."""
 
     count: Dim
     rows: Dim
@@ -43,35 +42,50 @@ class _Axis:
     steps: Shape
 
 
-def layout(after: Epilogue, left: View, right: View, found: Parts, library: Products) -> Layout:
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """An axis of a contraction: its extent, and how far a step along it moves in each operand."""
+
+    extent: Dim
+    left: Dim
+    right: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """A contraction of two views: the axes of its result, in order, and those that are summed."""
+
+    left: View
+    right: View
+    axes: tuple[Walk, ...]
+    summed: tuple[Walk, ...]
+
+
+def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> Layout:
     """Raises Refused for what is no product of matrices, or one that is too small to be worth a call."""
-    hero, (output,) = after.hero, after.group.outputs
-    op, nothing = hero.op, (0,) * len(hero.shape)
-    assert isinstance(op, Dot)
-    free = op.free(len(left.strides), len(right.strides))
-    pairs: list[tuple[Dim, Dim]] = [(left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)]
-    pairs += [(left.strides[a], 0) for a in free[0]] + [(0, right.strides[b]) for b in free[1]]
+    (output,) = after.group.outputs
+    nothing = (0,) * len(sums.axes)
     others = (
         over_result(after, output, row_major(output.shape)), found.addend.strides if found.addend else nothing,
         found.bias.strides if found.bias else nothing,
     )  # fmt: skip
-    axes = [_Axis(extent, (*pair, *steps)) for extent, pair, *steps in zip(hero.shape, pairs, *others, strict=True)]
-    summed = [
-        _Axis(hero.inputs[0].shape[a], (left.strides[a], right.strides[b], 0, 0, 0))
-        for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)
-    ]
-    depth = _one(summed, "summed terms", library)
+    axes = [_Axis(walk.extent, (walk.left, walk.right, *steps)) for walk, *steps in zip(sums.axes, *others, strict=True)]
+    depth = _one(_merged(_Axis(walk.extent, (walk.left, walk.right, 0, 0, 0)) for walk in sums.summed), "summed terms", library)
     if bounds(depth.extent)[0] < 1:
         raise Refused("there may be nothing to sum")
-    return _arranged(axes, depth, (left, right), output, found, library)
+    return _arranged(axes, depth, (sums.left, sums.right), output, found, library)
 
 
 def _arranged(
     axes: list[_Axis], depth: _Axis, views: tuple[View, View], output: Node, found: Parts, library: Products
 ) -> Layout:
     batch = _merged(axis for axis in axes if axis.steps[LEFT] != 0 and axis.steps[RIGHT] != 0)
-    rows = _one((axis for axis in axes if axis.steps[RIGHT] == 0), "rows", library)
-    columns = _one((axis for axis in axes if axis.steps[LEFT] == 0 and axis.steps[RIGHT] != 0), "columns", library)
+    down = _merged(axis for axis in axes if axis.steps[RIGHT] == 0)
+    across = _merged(axis for axis in axes if axis.steps[LEFT] == 0 and axis.steps[RIGHT] != 0)
+    for side in (down, across):  # what no stride joins is a batch whose other operand stays where it is
+        if len(side) == 2 and not batch:
+            batch.append(side.pop(0))
+    rows, columns = _one(down, "rows", library), _one(across, "columns", library)
     if len(batch) > 1:
         raise Refused(f"{library.library} steps through a batch along one axis, and there are {len(batch)}")
     count = batch[0] if batch else _Axis(1, (0,) * 5)
@@ -115,9 +129,8 @@ def _merged(axes: Iterable[_Axis]) -> list[_Axis]:
     return found
 
 
-def _one(axes: Iterable[_Axis], what: str, library: Products) -> _Axis:
-    """The one axis that several are. Raises Refused where they are not one, or it is short."""
-    found = _merged(axes)
+def _one(found: list[_Axis], what: str, library: Products) -> _Axis:
+    """The one axis that merged ones are. Raises Refused where they are not one, or it is short."""
     if len(found) > 1:
         raise Refused(f"the {what} are along {len(found)} axes that no stride joins")
     usual = at_opt(found[0].extent) if found else 1

@@ -1,65 +1,82 @@
-"""Decides whether the target's library computes a dot product's group, and makes the call."""
+"""Contractions that the target's library computes as products of matrices: dot products, and convolutions of one tap."""
 
 from __future__ import annotations
 
 from xlac.ir.graph import Node
-from xlac.schedule import cost, epilogue, operands
+from xlac.ops.contraction import Conv, Dot
+from xlac.schedule import cost, operands
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.group import Calling, Group, Scheduled, Scratch, Value
+from xlac.schedule.group import Group, Scheduled
 from xlac.schedule.library.after import parts
-from xlac.schedule.library.layout import layout
+from xlac.schedule.library.call import call, epilogue_of, of_type
+from xlac.schedule.library.layout import Sums, Walk, layout
 from xlac.schedule.library.refused import Refused
+from xlac.schedule.operands import View
 from xlac_sdk.dtypes import DType
 from xlac_sdk.products import PRODUCT, Product, Products
 from xlac_sdk.target import Target
 
 
-def called(group: Group, target: Target) -> Scheduled | str:
-    """One call that computes the whole group, or why a kernel is generated instead.
-
-    The library cannot say what the group computes, or would round it otherwise than the model's precision lets it, or
-    it is too small for a launch of its own.
-    """
-    try:
-        library = _library(group.hero, target)
-        flops = cost.flops(group.hero)
-        if flops < library.flops:
-            raise Refused(f"{flops:,} flops are fewer than the {library.flops:,} from which {library.library} is taken")
-        after = epilogue.of(group, group.hero)
-        if after is None or len(group.outputs) > 1:
-            raise Refused(f"{library.library} has one result, and no epilogue that gives all of these")
-        return _call(after, library, target.fast)
-    except Refused as refused:
-        return f"not by a library: {refused}"
+def called(group: Group, target: Target) -> Scheduled:
+    """One call that computes the whole group. Raises Refused where a kernel has to be generated."""
+    library = of_type(group.hero, target.products, "products")
+    flops = cost.flops(group.hero)
+    if flops < library.flops:
+        raise Refused(f"{flops:,} flops are fewer than the {library.flops:,} from which {library.library} is taken")
+    return _call(epilogue_of(group, library.library), library, target.fast)
 
 
-def _library(hero: Node, target: Target) -> Products:
-    """What a library says of operands of this type."""
-    types = [node.type.dtype for node in hero.inputs]
-    for library in target.products:
-        if set(types) == {library.operands}:
-            return library
-    name = next(iter(target.products)).library
-    raise Refused(f"{name} is not asked for products of {types[0]} and {types[1]}")
+def one_tap(hero: Node) -> bool:
+    """True for convolutions that are products: each result sees one place of x."""
+    op = hero.op
+    if not isinstance(op, Conv) or op.feature_groups != 1 or op.batch_groups != 1:
+        return False
+    taps = (n for n, letter in zip(hero.inputs[1].shape, op.layout[1], strict=True) if letter not in "OI")
+    return all(n == 1 for n in taps) and not any((*op.low, *op.high)) and all(step == 1 for step in op.lhs_dilation)
 
 
 def _call(after: Epilogue, library: Products, fast: bool) -> Scheduled:
-    group = after.group
-    left, right = (operands.resolve(node, group) for node in group.hero.inputs)
+    group, hero = after.group, after.hero
+    left, right = (operands.resolve(node, group) for node in hero.inputs)
     if left is None or right is None:
         raise Refused("an operand is in an order that no strides say")
-    found = parts(after, library, fast)
-    place = layout(after, left, right, found, library)
+    sums, columns = _of_dot(hero, left, right) if isinstance(hero.op, Dot) else _of_convolution(hero, left, right)
+    found = parts(after, library, fast, columns)
+    place = layout(after, sums, found, library)
     bias = found.bias
     product = Product(
         place.count, place.rows, place.columns, place.depth, place.left, place.right, place.result, place.addend,
         bias is not None, bias.offset if bias else 0, found.scale, found.activation, library.workspace,
         fast and library.operands is DType.F32,
     )  # fmt: skip
-    views = [view for view in (*place.views, found.addend, bias) if view is not None]
-    workspace = Scratch(DType.U8, library.workspace, "workspace")
-    arguments: tuple[Value, ...] = (*(view.value for view in views), *group.outputs, workspace)
-    shapes = tuple(value.type.shape if isinstance(value, Node) else (library.workspace,) for value in arguments)
-    calling = Calling(PRODUCT, arguments, shapes, {"product": product}, cost.work(group))
-    read = {view.value for view in (left, right, bias) if view is not None and isinstance(view.value, Node)}
-    return Scheduled((), epilogue.in_place(after, read), call=calling, note=f"one call of {library.library}")
+    views = (*place.views, found.addend, bias)
+    return call(after, {PRODUCT: product}, views, library.library, library.workspace, whole=(left, right, bias))
+
+
+def _of_dot(hero: Node, left: View, right: View) -> tuple[Sums, frozenset[int]]:
+    """A dot product's axes, and which of its result's are columns."""
+    op = hero.op
+    assert isinstance(op, Dot)
+    free = op.free(len(left.strides), len(right.strides))
+    steps = [(left.strides[a], right.strides[b]) for a, b in zip(op.batch_lhs, op.batch_rhs, strict=True)]
+    steps += [(left.strides[a], 0) for a in free[0]] + [(0, right.strides[b]) for b in free[1]]
+    axes = tuple(Walk(extent, *pair) for extent, pair in zip(hero.shape, steps, strict=True))
+    summed = tuple(
+        Walk(hero.inputs[0].shape[a], left.strides[a], right.strides[b])
+        for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)
+    )
+    return Sums(left, right, axes, summed), frozenset(range(len(axes) - len(free[1]), len(axes)))
+
+
+def _of_convolution(hero: Node, x: View, kernel: View) -> tuple[Sums, frozenset[int]]:
+    """Those of a convolution of one tap."""
+    op = hero.op
+    assert isinstance(op, Conv)
+    moves, filters = dict(zip(op.layout[0], x.strides, strict=True)), dict(zip(op.layout[1], kernel.strides, strict=True))
+    steps = {letter: moves[letter] * step for letter, step in zip(op.spatial, op.strides, strict=True)}
+    axes = tuple(
+        Walk(extent, 0, filters["O"]) if letter == "C" else Walk(extent, steps.get(letter, moves["N"]), 0)
+        for letter, extent in zip(op.layout[2], hero.shape, strict=True)
+    )
+    depth = hero.inputs[1].shape[op.layout[1].index("I")]
+    return Sums(x, kernel, axes, (Walk(depth, moves["C"], filters["I"]),)), frozenset({op.layout[2].index("C")})
