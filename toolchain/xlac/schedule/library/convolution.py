@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops.contraction import Conv
 from xlac.schedule import cost, operands
+from xlac.schedule.contraction import is_constant
 from xlac.schedule.elements import row_major
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.group import Group, Packed, Scheduled
@@ -36,14 +37,13 @@ def called(group: Group, target: Target) -> Scheduled:
         raise Refused(f"only precision: fast makes convolutions of {library.operands} by {library.library} worth it: it may then round to tf32")
     _check(hero, op, library)
     after = epilogue_of(group, library.library)
-    x, kernel = operands.resolve(hero.inputs[0], group), operands.resolve(hero.inputs[1], group)
-    folded = operands.folded(hero.inputs[1], group)
-    if x is None or (kernel is None and folded is None):
+    x, kernel = operands.resolve(hero.inputs[0], group), _kernel(hero.inputs[1], group, op)
+    if x is None or kernel is None:
         raise Refused("an operand is in an order that no strides say")
     found = parts(after, library, target.fast, frozenset({op.layout[2].index("C")}))
     if found.scale != 1:
         raise Refused(f"{library.library} scales no convolution")
-    return _call(after, x, folded or kernel, found, library, target.fast)
+    return _call(after, x, kernel, found, library, target.fast)
 
 
 def _check(hero: Node, op: Conv, library: Products) -> None:
@@ -65,16 +65,15 @@ def _check(hero: Node, op: Conv, library: Products) -> None:
         raise Refused("there may be nothing to sum")
 
 
-def _call(after: Epilogue, x: View, kernel: View | None, found: Parts, library: Products, fast: bool) -> Scheduled:
+def _call(after: Epilogue, x: View, kernel: View, found: Parts, library: Products, fast: bool) -> Scheduled:
     hero, op, (output,) = after.hero, after.hero.op, after.group.outputs
-    assert isinstance(op, Conv) and kernel is not None
+    assert isinstance(op, Conv)
     bias = found.bias
     if bias is not None and any(step != (letter == "C") for step, letter in zip(bias.strides, op.layout[2], strict=True)):
         raise Refused("what is added is neither one number for each filter, nor of the result's shape")
     if found.addend is not None and any(step == 0 and extent != 1 for step, extent in zip(found.addend.strides, hero.shape, strict=True)):
         raise Refused("what is added is repeated along some axes of the result")
     of_x, of_kernel, of_result = ("NC" + op.spatial, "OI" + op.spatial, "NC" + op.spatial)
-    kernel = _packed(kernel, op, hero.inputs[1])
 
     def strided(view: View, dtype: DType, extents: Shape, letters: str, wanted: str) -> Strided:
         order = [letters.index(letter) for letter in wanted]
@@ -93,19 +92,21 @@ def _call(after: Epilogue, x: View, kernel: View | None, found: Parts, library: 
     return call(after, {CONVOLUTION: convolution}, views, library.library, library.workspace, whole=(x, kernel, bias))
 
 
-def _packed(kernel: View, op: Conv, node: Node) -> View:
-    """A constant kernel with each filter's channels side by side, which is how libraries want it; others as they lie."""
-    compute = kernel.compute
-    if compute is None or not isinstance(kernel.value, Node):
-        return kernel
+def _kernel(node: Node, group: Group, op: Conv) -> View | None:
+    """A constant kernel laid out with each filter's channels side by side, as libraries want it; others as they lie."""
+    folded = operands.folded(node, group)
+    if folded is None and not is_constant(node):
+        return operands.resolve(node, group)
+    source, compute, key = (folded.value, folded.compute, folded.key) if folded else (node, None, "")
+    assert isinstance(source, Node)
     letters = "O" + op.spatial + "I"
     order = tuple(op.layout[1].index(letter) for letter in letters)
     shape = static(node.shape)
     steps = dict(zip(letters, row_major(tuple(shape[axis] for axis in order)), strict=True))
 
     def make(array: Array) -> Array:
-        return np.ascontiguousarray(compute(array).transpose(order)).reshape(-1)
+        found = compute(array) if compute else array.reshape(shape)
+        return np.ascontiguousarray(found.transpose(order)).reshape(-1)
 
-    size = int(np.prod(shape))
-    packed = Packed(node.type.dtype, size, (kernel.value,), make, f"filters {order} {kernel.key}")
-    return replace(kernel, value=packed, strides=tuple(steps[letter] for letter in op.layout[1]), offset=0, compute=None, key="")
+    packed = Packed(node.type.dtype, prod(shape), (source,), make, f"filters {order} of {shape} {key}")
+    return View(packed, tuple(steps[letter] for letter in op.layout[1]))
