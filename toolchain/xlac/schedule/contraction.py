@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from xlac.ir.dims import Dim, at_opt, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
+from xlac.schedule import tiles
 from xlac.schedule.elements import Elements
 from xlac.schedule.group import Value
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Const, Expr
+from xlac_sdk.kernel import Access, Const, Expr, Var
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -130,6 +131,29 @@ def multiply_add(target: Target, a: Expr, b: Expr, total: Expr) -> Expr:
     if total.dtype.is_float and target.fma:
         return build.apply(Primitive.FMA, a, b, total)
     return build.apply(Primitive.ADD, total, build.apply(Primitive.MUL, a, b))
+
+
+def multiply(
+    builder: Builder, target: Target, sums: Sequence[Sequence[Var]], depth: Expr, left: Callable[[Expr, int], Expr],
+    right: Callable[[Expr, int], Expr],
+) -> None:  # fmt: skip
+    """Adds the products of `left(step, row)`, a scalar, and `right(step, vector)` to sums, for every step of a depth."""
+    lanes = sums[0][0].lanes
+
+    def step(k: Expr) -> None:
+        vectors = [builder.let("w", right(k, v)) for v in range(len(sums[0]))]
+        for row, totals in enumerate(sums):
+            value = builder.let("x", build.splat(left(k, row), lanes))
+            for vector, total in zip(vectors, totals, strict=True):
+                builder.assign(total, multiply_add(target, value, vector, total))
+
+    copies = tiles.unroll(int(depth.value), len(sums) * len(sums[0])) if isinstance(depth, Const) else 2
+    main = build.mul(build.div(depth, copies), copies)
+    with builder.loop("k", 0, main, copies) as k:
+        for u in range(copies):
+            step(build.add(k, u))
+    with builder.loop("k", main, depth) as k:
+        step(k)
 
 
 def read(elements: Elements, source: Source, where: Expr, lanes: int, dtype: DType, mask: Expr | None = None, align: int = 0) -> Expr:

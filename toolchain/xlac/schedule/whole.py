@@ -16,10 +16,11 @@ Takes = Callable[[Node, Target], bool]
 
 
 def attention(node: Node, target: Target) -> bool:
-    """Where a GPU's threads share the queries."""
-    if not target.warp:
-        return False
-    from xlac.schedule.gpu.attention import takes
+    """Where a GPU's threads share the queries, or the scores would not stay in a CPU's caches."""
+    if target.warp:
+        from xlac.schedule.gpu.attention import takes
+    else:
+        from xlac.schedule.attention import takes
 
     return takes(node, target)
 
