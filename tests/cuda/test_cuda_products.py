@@ -22,7 +22,7 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.contraction import Dot
 from xlac.ops.leaf import Param
-from xlac.schedule.gpu import instructions
+from xlac.schedule.gpu import copy_engine, instructions
 from xlac_cuda import compiler, nvrtc, resources
 from xlac_cuda.architectures import described
 from xlac_cuda.backend import CudaBackend
@@ -72,6 +72,8 @@ CASES = {
     "tf32": (lambda: product(72, 136, 96, D.F32), 5e-3),
     "long sums": (lambda: build.maximum(product(64, 64, 1024, D.BF16), 0.0), 1e-2),
     "warp groups": (lambda: product(100, 200, 136, D.BF16, "nt"), 1e-2),
+    "specialized nt": (lambda: product(300, 500, 520, D.BF16, "nt"), 1e-2),
+    "specialized tn": (lambda: product(120, 264, 136, D.BF16, "tn"), 1e-2),
     "few rows": (lambda: product(3, 200, 300, D.BF16), 1e-2),
     "few rows, turned": (lambda: product(3, 200, 304, D.F32, "nt"), 1e-5),
     "many queries": (lambda: attention((2, 150, 64), (1, 150, 64), D.BF16, causal=True), 2e-2),
@@ -81,8 +83,11 @@ CASES = {
 
 def agree(case: str, backend: CudaBackend) -> None:
     made, tolerance = CASES[case]
-    target = backend.target(Request(arch=ARCH + "+wgmma" if case == "warp groups" else ""))
-    target = replace(target, processors=1) if case == "warp groups" else target
+    hopper = case.startswith(("warp groups", "specialized"))
+    target = backend.target(Request(arch=ARCH + "+wgmma" if hopper else ""))
+    target = replace(target, processors=2) if hopper else target
+    if case == "warp groups":
+        target = replace(target, instructions=target.instructions - copy_engine.NAMES)
     ready = lowered(target, made(), precision="fast" if case == "tf32" else "default")
     graph, rng = ready.model.graph, np.random.default_rng(0)
     feeds = {}
@@ -114,7 +119,7 @@ def test_products_whose_every_access_is_watched(case: str, counts: Counts, reque
 def test_schedules_and_text_have_the_same_instructions() -> None:
     asked = {instructions.COPY, instructions.COMMIT, instructions.WAIT, instructions.WARP_BARRIER, *instructions.MMA.values()}
     assert asked == set(INSTRUCTIONS) == described("sm_80").instructions
-    assert {instructions.FENCE, *instructions.GROUPED.values()} == set(HOPPER)
+    assert {instructions.FENCE, instructions.SETTLE, *instructions.GROUPED.values(), *copy_engine.NAMES} == set(HOPPER)
     assert CudaBackend().target(Request(arch="sm_90a+wgmma")).instructions == {*INSTRUCTIONS, *HOPPER}
     with pytest.raises(SourceError, match="wgmma"):
         CudaBackend().target(Request(arch="sm_80+wgmma"))
@@ -153,6 +158,7 @@ def test_large_products_spill_no_registers(arch: str) -> None:
 def test_products_of_four_warps_are_hoppers_own(tmp_path: Path) -> None:
     """No GPU has run these; what is known is that they compile to the instruction, one after the other, without spills."""
     target = CudaBackend().target(Request(arch="sm_90a+wgmma"))
+    target = replace(target, instructions=target.instructions - copy_engine.NAMES)
     (text,) = CudaBackend().emit(lowered(target, product(4096, 4096, 4096, D.BF16, "nt")).program, target).values()
     code = compiler.compiled(text)
     (kernel,) = resources.used(code.log).values()

@@ -18,7 +18,7 @@ from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.contraction import Conv, Dot
-from xlac.schedule.gpu.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, WAIT
+from xlac.schedule.gpu.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
 from xlac.schedule.group import Group, Kind
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpret import Interpreter
@@ -255,10 +255,10 @@ def test_blocks_share_the_window_of_a_convolution() -> None:
 
 def test_four_warps_multiply_together() -> None:
     """Only where the facts list the instruction; the interpreter runs what it means."""
-    target = replace(CORES, block_threads=128, shared_bytes=227 << 10, processors=1, instructions=CORES.instructions | set(GROUPED.values()))
+    target = replace(CORES, block_threads=128, shared_bytes=227 << 10, processors=1, instructions=CORES.instructions | {*GROUPED.values(), SETTLE})
     made = group(Kind.DOT, matmul(50, 200, 136, (False, True), D.BF16))
     (kernel,) = kernels(made, target)
-    assert {GROUPED[D.BF16], FENCE} <= named(kernel)
+    assert {GROUPED[D.BF16], FENCE, SETTLE} <= named(kernel)
     agree(made, target)
     (kernel,) = kernels(group(Kind.DOT, matmul(50, 200, 136, dtype=D.BF16)), target)
     assert not set(GROUPED.values()) & named(kernel)

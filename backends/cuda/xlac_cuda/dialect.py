@@ -36,6 +36,7 @@ CUDA = replace(
     shared="__shared__ __align__({align}) {type} {name}[{size}];",
     pool="extern __shared__ __align__({align}) unsigned char {name}[];",
     most_shared=STATIC_SHARED,
+    tensor_map="const __grid_constant__ TensorMap {name}",
     atomic="atomic_{p}_{d}(&{place}, {value})",
     instructions={**INSTRUCTIONS, **HOPPER},
 )

@@ -54,6 +54,7 @@ SIGNATURES = {
     "cuEventRecord": "hh",
     "cuEventSynchronize": "h",
     "cuEventDestroy_v2": "h",
+    "cuTensorMapEncodeTiled": "hiuhhhhhiiii",
     "cuLaunchKernel": "huuuuuuuhhh",
     "cuGraphCreate": "hu",
     "cuGraphDestroy": "h",

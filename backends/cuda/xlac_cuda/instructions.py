@@ -23,16 +23,31 @@ INSTRUCTIONS = {
 }
 """By name: operands in the order that the schedules give them."""
 
-MULTIPLY_GROUP = "multiply_group<{kind}>({{0}}, &{{1}}[{{2}}], {{3}}, &{{4}}[{{5}}])"
+MULTIPLY_GROUP = "multiply_group<{kind}, {{6}}, {{7}}>({{0}}, &{{1}}[{{2}}], {{3}}, &{{4}}[{{5}}])"
+COORDINATES = range(5, 10)  # operands of a copy of a box, innermost axis first
 
 HOPPER = {
     "cuda.fence_async": "fence_async()",
     "cuda.wgmma.m64n256k64.bf16": MULTIPLY_GROUP.format(kind="Bf16Group"),
     "cuda.wgmma.m64n256k64.f16": MULTIPLY_GROUP.format(kind="F16Group"),
+    "cuda.wgmma.wait": "settle_groups<{0}>()",
+    "cuda.mbarrier.begin": "barrier_begin(&{0}[{1}], {2})",
+    "cuda.mbarrier.ready": "barrier_ready()",
+    "cuda.mbarrier.wait": "barrier_wait(&{0}[{1}], {2})",
+    "cuda.mbarrier.expect": "barrier_expect(&{0}[{1}], {2})",
+    "cuda.mbarrier.done": "barrier_done(&{0}[{1}])",
+    **{
+        f"cuda.tensor_copy.{rank}": f"copy_box(&{{1}}[{{2}}], &{{0}}, &{{3}}[{{4}}], {', '.join(f'{{{n}}}' for n in COORDINATES[:rank])})"
+        for rank in range(2, 6)
+    },
+    "cuda.registers.more": "more_registers<{0}>()",
+    "cuda.registers.fewer": "fewer_registers<{0}>()",
 }
 """Of sm_90a. No GPU has run them yet, so schedules see them only where `--arch sm_90a+wgmma` asks for them."""
 
-FUNCTIONS = {"copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh", "multiply_group<": "warpgroups.cuh"}
+FUNCTIONS = {
+    "copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh", "multiply_group<": "warpgroups.cuh", "copy_box(": "copy_engine.cuh",
+}  # fmt: skip
 """What is called, and the file that has it."""
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from xlac_cuda import tensor_maps
 from xlac_cuda.dialect import CUDA
 from xlac_sdk.grid import Grid, grid, spread
-from xlac_sdk.kernel import Kernel
+from xlac_sdk.kernel import Kernel, TensorMap
+from xlac_sdk.tensor_maps import tensor_maps as maps_of
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A kernel's way in. Arguments are its parameters' addresses, then its sizes, all of 8 bytes."""
+    """A kernel's way in. Arguments are its tensor maps, then its parameters' addresses and its sizes, all of 8 bytes."""
 
     kernel: Kernel
 
@@ -46,7 +48,20 @@ class Entry:
 
     @cached_property
     def packing(self) -> struct.Struct:
-        return struct.Struct(f"{len(self.kernel.parameters)}Q{len(self.kernel.sizes)}q")
+        return struct.Struct(f"{tensor_maps.BYTES}s" * len(self._maps) + f"{len(self.kernel.parameters)}Q{len(self.kernel.sizes)}q")
+
+    @cached_property
+    def _maps(self) -> tuple[TensorMap, ...]:
+        return maps_of(self.kernel, CUDA.instructions)
+
+    def packed(self, addresses: Sequence[int], sizes: Sequence[int]) -> bytes:
+        """The arguments, for parameters that lie at these addresses."""
+        if not self._maps:
+            return self.packing.pack(*addresses, *sizes)
+        where = dict(zip(self.kernel.parameters, addresses, strict=True))
+        known = {size.name: value for size, value in zip(self.kernel.sizes, sizes, strict=True)}
+        maps = (tensor_maps.at(one, where[one.buffer], known) for one in self._maps)
+        return self.packing.pack(*maps, *addresses, *sizes)
 
 
 def entries(kernels: tuple[Kernel, ...]) -> Mapping[Kernel, Entry]:

@@ -66,7 +66,7 @@ class _Described:
     name: str
     parameters: tuple[str, ...]
     lines: tuple[str, ...]
-    threads: int
+    bounds: str
     about: tuple[str, ...]
 
 
@@ -74,7 +74,9 @@ def _described(kernel: Kernel, text: Function) -> _Described:
     form = grid(kernel)
     assert form is not None, f"kernel {kernel.name} is no grid"
     about = tuple(line for line in (text.note, *_quoted(kernel.origins)) if line)
-    return _Described(text.name, text.parameters, text.lines, form.threads, about)
+    alone = any("_registers<" in line for line in text.lines)  # which are shared out among the threads of one block
+    bounds = f"{form.threads}, 1" if alone else str(form.threads)
+    return _Described(text.name, text.parameters, text.lines, bounds, about)
 
 
 def _quoted(origins: tuple[Origin, ...]) -> list[str]:

@@ -9,4 +9,5 @@
 #include "host/functions.h"
 #include "host/atomics.h"
 #include "host/instructions.h"
+#include "host/copy_engine.h"
 #include "host/entry.h"

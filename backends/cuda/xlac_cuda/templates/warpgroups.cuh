@@ -1,11 +1,12 @@
 /* Products of four warps on Hopper's tensor cores: 64 rows, 256 columns, and rows of 128 bytes of the sum.
 
-   Tiles are as for products of one warp, eight chunks to a row; they begin at multiples of 1024 bytes. Off a GPU, every
-   thread computes its own results in C. */
+   Tiles are as for products of one warp, eight chunks to a row; they begin at multiples of 1024 bytes. A row is a place
+   along the operand's side, or, where it is turned, a step of the sum: then 64 such rows have the next 64 places. Off a
+   GPU these are the tests' own. */
 #ifdef __CUDACC__
 /* d += a b, of operands of a type that descriptors of shared memory stand for. */
 #define WARPGROUP_ADD(type) \
-static __device__ __forceinline__ void add(float *d, uint64_t a, uint64_t b) \
+template <int a_turned, int b_turned> static __device__ __forceinline__ void add(float *d, uint64_t a, uint64_t b) \
 { \
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" \
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15," \
@@ -15,7 +16,7 @@ static __device__ __forceinline__ void add(float *d, uint64_t a, uint64_t b) \
         "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79," \
         "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95," \
         "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111," \
-        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, p, 1, 1, 0, 0; }" \
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, p, 1, 1, %131, %132; }" \
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), \
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
@@ -32,7 +33,7 @@ static __device__ __forceinline__ void add(float *d, uint64_t a, uint64_t b) \
           "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), \
           "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), \
           "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127]) \
-        : "l"(a), "l"(b), "r"(1)); \
+        : "l"(a), "l"(b), "r"(1), "n"(a_turned), "n"(b_turned)); \
 }
 #endif
 
@@ -53,36 +54,31 @@ struct F16Group {
 #ifdef __CUDACC__
 #pragma nv_diag_suppress 177 /* functions for types that this file has not */
 
-/* Rows of 128 bytes, their chunks exchanged; eight rows are 1024 bytes. */
+/* Rows of 128 bytes, their chunks exchanged; eight rows are 1024 bytes, and turned, 64 are what the next places follow. */
 static __device__ __forceinline__ uint64_t rows_of_tile(const void *first)
 {
     const uint64_t address = (uint64_t)__cvta_generic_to_shared(first);
-    return (address & 0x3ffff) >> 4 | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+    return (address & 0x3ffff) >> 4 | (uint64_t)(8192 >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
-#endif
 
-/* Adds the products of the warp's 16 rows, together with the three other warps of its group. */
-template <typename P>
+/* Begins to add the products of the warp's 16 rows, together with the three other warps of its group. */
+template <typename P, bool a_turned, bool b_turned>
 static __device__ __forceinline__ void multiply_group(float *sums, const uint16_t *a, int a_first, const uint16_t *b)
 {
-#ifdef __CUDACC__
+    constexpr int a_step = a_turned ? 128 : 2, b_step = b_turned ? 128 : 2; /* 16 rows, or 16 elements of a row; in 16 bytes */
     const uint64_t left = rows_of_tile(a + a_first / 64 * 64 * 64), right = rows_of_tile(b);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
-    for (int step = 0; step < 4; ++step) P::add(sums, left + step * 2, right + step * 2);
+    for (int step = 0; step < 4; ++step) P::template add<a_turned, b_turned>(sums, left + step * a_step, right + step * b_step);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#else
-    const int lane = (int)threadIdx.x % 32;
-    for (int number = 0; number < 128; ++number) {
-        const int row = a_first + lane / 4 + number % 4 / 2 * 8, column = number / 4 * 8 + lane % 4 * 2 + number % 2;
-        for (int k = 0; k < 64; ++k) {
-            const int x = row * 64 + ((k / 8) ^ (row % 8)) * 8 + k % 8, w = column * 64 + ((k / 8) ^ (column % 8)) * 8 + k % 8;
-            sums[number] += P::value(a[x]) * P::value(b[w]);
-        }
-    }
-#endif
 }
+
+/* Goes on when all but the last `left` of these have been added. */
+template <int left> static __device__ __forceinline__ void settle_groups()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(left) : "memory");
+}
+#endif
 
 /* What this thread has copied to shared memory is there for the tensor cores, once a barrier has passed. */
 static __device__ __forceinline__ void fence_async()

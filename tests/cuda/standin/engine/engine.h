@@ -22,10 +22,19 @@ namespace standin {
 
 constexpr unsigned WARP = 32;
 
-enum class State : uint8_t { fresh, ready, meeting, waiting, done };
+enum class State : uint8_t { fresh, ready, meeting, waiting, polling, done };
 
 // Combines what the lanes of a warp brought, once all that are named have come: a pointer a lane, null for the others.
 using Resolve = void (*)(void **lanes);
+
+// A product of four warps that goes on while its threads do.
+struct Product {
+    void (*add)(const Product &);
+    float *sums;
+    const uint16_t *a, *b;
+    int a_first;
+};
+constexpr unsigned MOST_PRODUCTS = 8;
 
 struct Thread {
     uint3 index{};
@@ -41,6 +50,13 @@ struct Thread {
     void *payload = nullptr;
     bool orders = false;  // whether memory is ordered between the lanes that meet
     uint32_t warp_clock = 0;  // how often it was
+    bool (*poll)(void *state, unsigned number) = nullptr;  // while it polls: whether it may go on
+    void *polled = nullptr;
+    unsigned polled_number = 0;
+
+    // products that it has begun and not waited for, oldest first
+    Product product[MOST_PRODUCTS]{};
+    unsigned products = 0;
 };
 
 struct Block {
@@ -59,6 +75,21 @@ STANDIN_SHARED_API void barrier(unsigned site);
 
 // The lanes of `mask` meet at one place, and `resolve` (which may be null) sees what each brought.
 STANDIN_SHARED_API void meet(Resolve resolve, void *payload, uint32_t mask, unsigned site, bool orders);
+
+// The thread goes on when `poll` says so, which is asked again and again.
+STANDIN_SHARED_API void wait_for(bool (*poll)(void *state, unsigned number), void *state, unsigned number);
+
+// Barriers in shared memory, each with phases that end at so many arrivals, and when the bytes expected have come.
+STANDIN_SHARED_API void mbarrier_begin(void *at, unsigned arrivals);
+STANDIN_SHARED_API void mbarrier_arrive(void *at, unsigned bytes);
+STANDIN_SHARED_API void mbarrier_wait(void *at, uint32_t phases, unsigned site);
+
+// Asks for a copy of a box of the array that a tensor map describes; its bytes count on a barrier.
+STANDIN_SHARED_API void copy_box(void *to, const void *map, void *barrier, const int *place, unsigned rank);
+
+// Begins a product; and, for all lanes of a warp, waits for all but the last few.
+STANDIN_SHARED_API void begin_product(const Product &product);
+STANDIN_SHARED_API void settle_products(unsigned left, unsigned site);
 
 // Ends the launch: the kernel did what it must not.
 [[noreturn]] STANDIN_SHARED_API void fault(const char *what);

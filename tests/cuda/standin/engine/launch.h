@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine.h"
 
@@ -38,6 +39,34 @@ bool running();
 
 // The smallest allocation of the device that holds an address, or none: answered by the driver.
 Range allocation(const void *address);
+
+// Whether to do something early that could be done late: never without a seed.
+bool random_choice();
+
+// ---- the copy engine, block by block
+
+void begin_copies();
+void end_copies();
+
+// ---- who knows of whose accesses (watch.cpp): what barriers of the whole block do not order
+
+// By thread, how far its accesses are known; empty: nothing is.
+using Clock = std::vector<uint32_t>;
+void join(Clock &into, const Clock &from);
+void release(Clock &into);        // what this thread has done, and knows of, is known to whoever acquires it
+void acquire(const Clock &from);
+void meet_clocks(unsigned first, unsigned last, uint32_t mask);  // lanes of a warp
+
+// As long as it lives, accesses are those of a thread at a time before.
+class Acting {
+  public:
+    Acting(Thread *who, const Clock &known);
+    ~Acting();
+
+  private:
+    Thread *before;
+};
+void watch_copied(const char *at, size_t bytes, bool write);
 
 // ---- what watch.cpp is told
 

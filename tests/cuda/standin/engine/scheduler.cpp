@@ -31,7 +31,7 @@ struct Engine {
     unsigned count = 0, done = 0;
     unsigned lanes[WARP]{}, next_lane = 0, warp = 0;
     uint64_t random = 0;
-    bool running = false, failed = false;
+    bool running = false, failed = false, inside = false;  // inside: of a thread, not of the scheduler
     Result result;
 } engine;
 
@@ -66,6 +66,7 @@ void fiber() {
         thread->stack = stack;
         thread->state = State::ready;
         engine.invoke(engine.state);
+        if (thread->products) fault("a thread ends before the products that it has begun");
         thread->state = State::done;
         ++engine.done;
     } while ((thread = next_fresh()));
@@ -96,7 +97,9 @@ void begin(Thread &fresh) {
 void resume(Thread &chosen) {
     if (chosen.state == State::fresh) begin(chosen);
     thread = &chosen;
+    engine.inside = true;
     standin_switch(&engine.home, chosen.stack_pointer);
+    engine.inside = false;
     thread = nullptr;
 }
 
@@ -127,6 +130,7 @@ bool resolve_meetings(unsigned first, unsigned last) {
         if (!all) continue;
         if (one.resolve) one.resolve(brought);
         uint32_t mask = one.mask, clock = 0;
+        if (one.orders) meet_clocks(first, last, mask);
         for (unsigned l = 0; l < WARP; ++l)
             if (mask >> l & 1) clock = std::max(clock, engine.threads[first + l].warp_clock);
         for (unsigned l = 0; l < WARP; ++l) {
@@ -152,6 +156,7 @@ bool run_warp(unsigned warp) {
             unsigned number = first + engine.lanes[i];
             if (number >= last) continue;
             Thread &one = engine.threads[number];
+            if (one.state == State::polling && one.poll(one.polled, one.polled_number)) one.state = State::ready;
             if (one.state != State::ready && one.state != State::fresh) continue;
             engine.next_lane = i + 1;
             resume(one);
@@ -186,15 +191,24 @@ bool open_barrier() {
     return true;
 }
 
+std::string stuck() {
+    for (const Thread &one : engine.threads)
+        if (one.state == State::polling)
+            return "the block is stuck: thread " + std::to_string(one.number) + " waits at " + line(one.site) + " for a phase that never ends";
+    return "the block is stuck: some threads wait for others that never come";
+}
+
 void run_block(const Launch &launch) {
     engine.done = 0;
     block.clock = 0;
     if (launch.shared.start) std::memset(launch.shared.start, POISON, launch.shared.stop - launch.shared.start);
     if (launch.dynamic) std::memset(block.dynamic, POISON, launch.dynamic);
     if (launch.watched) watch_block(block.dynamic, launch.dynamic);
+    begin_copies();
     for (unsigned i = 0; i < engine.count; ++i) {
         engine.threads[i].state = State::fresh;
         engine.threads[i].warp_clock = 0;
+        engine.threads[i].products = 0;
     }
     unsigned warps = (engine.count + WARP - 1) / WARP;
     unsigned order[MOST_THREADS / WARP];
@@ -203,9 +217,9 @@ void run_block(const Launch &launch) {
         bool progress = false;
         shuffle(order, warps);
         for (unsigned i = 0; i < warps && !engine.failed; ++i) progress |= run_warp(order[i]);
-        if (engine.failed || engine.done == engine.count) return;
-        if (!open_barrier() && !progress && !engine.failed)
-            fault_of(Outcome::fault, "the block is stuck: some threads wait for others that never come");
+        if (engine.failed) return;
+        if (engine.done == engine.count) return end_copies();
+        if (!open_barrier() && !progress && !engine.failed) fault_of(Outcome::fault, stuck());
     }
 }
 
@@ -221,7 +235,7 @@ void fault_of(Outcome outcome, const std::string &what) {
         engine.result = {outcome, what + " (" + place + ")"};
     }
     engine.failed = true;
-    if (!thread) throw engine.result;  // of the scheduler itself
+    if (!engine.inside) throw engine.result;  // of the scheduler itself
     go_home();
 }
 
@@ -240,6 +254,14 @@ void meet(Resolve resolve, void *payload, uint32_t mask, unsigned site, bool ord
     thread->resolve = resolve, thread->payload = payload, thread->orders = orders;
     leave();
 }
+
+void wait_for(bool (*poll)(void *state, unsigned number), void *state, unsigned number) {
+    thread->state = State::polling;
+    thread->poll = poll, thread->polled = state, thread->polled_number = number;
+    leave();
+}
+
+bool random_choice() { return engine.random && random_number() & 1; }
 
 Result run(const Launch &launch, void (*invoke)(void *), void *state) {
     make_stacks();

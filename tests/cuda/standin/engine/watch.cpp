@@ -2,7 +2,9 @@
 //
 // g++ reports the accesses (-fsanitize=thread, whose own runtime is not linked: these functions are). Two accesses to
 // a byte by two threads race when one writes, not both are atomic, and no barrier of the block, nor a __syncwarp of
-// their warp, lies between them. Different blocks of a launch are never ordered.
+// their warp, nor barriers in shared memory on which one arrived and the other waited, lie between them. Different
+// blocks of a launch are never ordered.
+#include <algorithm>
 #include <cstdio>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +17,7 @@ namespace {
 struct Access {
     uint32_t who = 0;  // the thread, counted in the grid from 1; 0: nobody
     uint32_t clock = 0, warp_clock = 0;
+    uint32_t epoch = 0;  // of the thread: how often it has let others know
     bool atomic = false;
 };
 
@@ -30,13 +33,23 @@ struct Watch {
     Range dynamic{};
     std::vector<Cell> fixed_cells, dynamic_cells;  // of the block that runs
     std::unordered_map<uintptr_t, std::vector<Cell>> global;  // by page
+    std::vector<Clock> known;  // by thread; empty as long as only barriers of the block are used
+    std::vector<uint32_t> epochs;
+    const Clock *acting = nullptr;  // what is known to who acts, where that is not the thread of now
 } watch;
 
 bool inside(const Range &range, const char *at, size_t bytes) { return range.start && at >= range.start && at + bytes <= range.stop; }
 
 Access now() {
     uint32_t threads = block.extent.x * block.extent.y * block.extent.z;
-    return {block.number * threads + thread->number + 1, block.clock, thread->warp_clock, watch.atomic};
+    uint32_t epoch = watch.acting ? (*watch.acting)[thread->number] : watch.epochs.empty() ? 1 : watch.epochs[thread->number];
+    return {block.number * threads + thread->number + 1, block.clock, thread->warp_clock, epoch, watch.atomic};
+}
+
+bool knows_of(const Access &before, uint32_t number) {
+    if (watch.known.empty()) return false;
+    const Clock &known = watch.acting ? *watch.acting : watch.known[thread->number];
+    return known.size() > number && known[number] >= before.epoch;
 }
 
 bool races(const Access &before, const Access &after) {
@@ -44,7 +57,7 @@ bool races(const Access &before, const Access &after) {
     uint32_t threads = block.extent.x * block.extent.y * block.extent.z;
     uint32_t a = before.who - 1, b = after.who - 1;
     if (a / threads != b / threads) return true;
-    if (before.clock != after.clock) return false;
+    if (before.clock != after.clock || knows_of(before, a % threads)) return false;
     bool one_warp = a % threads / WARP == b % threads / WARP;
     return !one_warp || before.warp_clock == after.warp_clock;
 }
@@ -122,6 +135,7 @@ void access(const void *address, size_t bytes, bool write, bool vector) {
 void watch_launch(const Launch &launch) {
     watch.launch = &launch;
     watch.global.clear();
+    watch.acting = nullptr;
     watch.on = true;
 }
 
@@ -129,8 +143,54 @@ void watch_block(unsigned char *dynamic, size_t bytes) {
     auto *start = reinterpret_cast<char *>(dynamic);
     watch.dynamic = {start, start + bytes};
     watch.dynamic_cells.assign(bytes, Cell{});
+    watch.known.clear(), watch.epochs.clear();
     watch.fixed_cells.assign(watch.launch->shared.stop - watch.launch->shared.start, Cell{});
 }
+
+void join(Clock &into, const Clock &from) {
+    if (into.size() < from.size()) into.resize(from.size());
+    for (size_t i = 0; i < from.size(); ++i) into[i] = std::max(into[i], from[i]);
+}
+
+void release(Clock &into) {
+    if (!watch.on) return;
+    if (watch.known.empty()) {
+        size_t threads = size_t{block.extent.x} * block.extent.y * block.extent.z;
+        watch.known.assign(threads, Clock(threads));
+        watch.epochs.assign(threads, 1);
+    }
+    uint32_t number = thread->number;
+    watch.known[number][number] = watch.epochs[number]++;
+    join(into, watch.known[number]);
+}
+
+void acquire(const Clock &from) {
+    if (watch.on && !watch.known.empty()) join(watch.known[thread->number], from);
+}
+
+void meet_clocks(unsigned first, unsigned last, uint32_t mask) {
+    if (!watch.on || watch.known.empty()) return;
+    Clock all;
+    for (unsigned i = first; i < last; ++i) {
+        if (!(mask >> (i - first) & 1)) continue;
+        watch.known[i][i] = watch.epochs[i]++;
+        join(all, watch.known[i]);
+    }
+    for (unsigned i = first; i < last; ++i)
+        if (mask >> (i - first) & 1) watch.known[i] = all;
+}
+
+Acting::Acting(Thread *who, const Clock &known) : before(thread) {
+    thread = who;
+    watch.acting = known.empty() ? nullptr : &known;
+}
+
+Acting::~Acting() {
+    thread = before;
+    watch.acting = nullptr;
+}
+
+void watch_copied(const char *at, size_t bytes, bool write) { access(at, bytes, write, false); }
 
 void watch_end() {
     watch.on = false;
@@ -141,6 +201,7 @@ void watch_atomic(const void *address, size_t bytes) {
     watch.atomic = true;
     access(address, bytes, true, true);
     watch.atomic = false;
+    changed_atomically(address);
 }
 
 }  // namespace standin

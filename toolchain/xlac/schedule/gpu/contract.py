@@ -14,7 +14,7 @@ from xlac.schedule import cost
 from xlac.schedule.contraction import Contraction, Source
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.gpu import blocks, skinny, split, tensor_cores, warpgroups
+from xlac.schedule.gpu import blocks, skinny, specialized, split, tensor_cores, warpgroups
 from xlac.schedule.gpu.matmul import Matmul
 from xlac.schedule.gpu.product import Product, product
 from xlac.schedule.gpu.results import Stores
@@ -57,6 +57,13 @@ class _Tiled:
 
 def _tiled(p: Product, target: Target) -> _Tiled:
     """On tensor cores, where they take the operands as they are; else on ordinary arithmetic."""
+    roles = specialized.choose(p, target)
+    if roles:
+
+        def by_roles(elements: Elements, after: Stores, p: Product) -> None:
+            specialized.Specialized(elements, after, p, roles, target).write()
+
+        return _Tiled(_blocks(p, roles.rows, roles.columns), roles.step, by_roles)
     groups = warpgroups.choose(p, target)
     if groups:
 

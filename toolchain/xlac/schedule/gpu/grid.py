@@ -72,7 +72,7 @@ class Grid:
 
 
 @contextmanager
-def grid(builder: Builder, blocks: Dim, threads: int) -> Iterator[Grid]:
+def grid(builder: Builder, blocks: build.Number, threads: int) -> Iterator[Grid]:
     """The loops that every kernel of a GPU is: `blocks` of them, of `threads` threads each."""
     with builder.loop("block", 0, blocks, kind=LoopKind.BLOCK) as block:
         allocations = builder.open_blocks[-1]

@@ -29,6 +29,7 @@ GROUP = 4  # warps that multiply together where they do
 GROUPED = {DType.F16: "cuda.wgmma.m64n256k64.f16", DType.BF16: "cuda.wgmma.m64n256k64.bf16"}
 """Products of four warps: 64 rows, 256 columns, and 128 bytes of each row's sum."""
 FENCE = "cuda.fence_async"
+SETTLE = "cuda.wgmma.wait"
 
 
 def permitted(target: Target, precision: str) -> Target:
@@ -90,13 +91,39 @@ class Swizzled:
 
 
 @dataclass(frozen=True, slots=True)
+class Panels:
+    """A tile's layout for products of four warps where neighbours lie along the operand's side: panels of 128 bytes, each a
+    row for every step of the sum, 128 bytes' worth of steps."""
+
+    dtype: DType
+    along_depth = False
+
+    @property
+    def chunk(self) -> int:
+        """Elements of a chunk."""
+        return CHUNK // self.dtype.nbytes
+
+    @property
+    def width(self) -> int:
+        """Elements of a row."""
+        return 8 * self.chunk
+
+    def place(self, at: Expr, step: Expr) -> Expr:
+        """Where the element of a place along the side and a step of the sum lies."""
+        panel, column = build.div(at, self.width), build.mod(at, self.width)
+        chunk = build.apply(P.XOR, build.div(column, self.chunk), build.mod(step, 8))
+        row = build.mul(build.add(build.mul(panel, self.width), step), self.width)
+        return build.add(build.add(row, build.mul(chunk, self.chunk)), build.mod(column, self.chunk))
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """A warp's part of a tile: its first place along the side, in the memory of a tile that begins at `start`."""
 
     buffer: Buffer
     start: Expr
     first: Expr
-    layout: Swizzled
+    layout: Swizzled | Panels
 
 
 def multiply(sums: Buffer, left: Operand, right: Operand, step: Expr, lane: Expr, tiles: tuple[int, int]) -> Instruction:
@@ -123,14 +150,21 @@ def multiply(sums: Buffer, left: Operand, right: Operand, step: Expr, lane: Expr
 
 
 def multiply_grouped(sums: Buffer, left: Operand, right: Operand, lane: Expr, columns: int) -> Instruction:
-    """Adds the products of a warp's 16 rows over a tile's whole rows of 128 bytes, as `multiply` would step by step.
+    """Begins to add the products of a warp's 16 rows over a tile's 128 bytes of the sum, as `multiply` would step by step.
 
     The four warps of a group do so together: their rows follow each other, and the first of a group is a multiple of 64.
+    Neither sums nor tiles may be touched before `settle`.
     """
     dtype, steps = left.layout.dtype, range(0, left.layout.width, BYTES // left.layout.dtype.nbytes)
+    turned = [Const(not operand.layout.along_depth, DType.BOOL) for operand in (left, right)]
     parts = (multiply(sums, left, right, build.index(step), lane, (1, columns // COLUMNS)) for step in steps)
     meaning = tuple(stmt for part in parts for stmt in part.meaning)
-    return Instruction(GROUPED[dtype], (sums, left.buffer, left.start, left.first, right.buffer, right.start), meaning)
+    return Instruction(GROUPED[dtype], (sums, left.buffer, left.start, left.first, right.buffer, right.start, *turned), meaning)
+
+
+def settle(left: int) -> Instruction:
+    """Goes on when all but the last `left` products that the group began have been added."""
+    return Instruction(SETTLE, (Const(left, DType.I32),), ())
 
 
 def fence() -> Instruction:

@@ -52,20 +52,31 @@ class Tile:
 def choose(p: Product, target: Target) -> Tile | None:
     """The tile, for products that fill the machine with such tiles and whose operands are copied as they are."""
     dtype = p.rows.source.dtype
-    if p.columns.source.dtype is not dtype or p.accumulate is not DType.F32 or GROUPED.get(dtype) not in target.instructions:
+    if not multiplies(p, target):
         return None
     lanes = CHUNK // dtype.nbytes
     whole = all(side.width(lanes, along_depth=True, depth=p.depths) == lanes for side in (p.rows, p.columns))
-    batch, rows, columns, depth = p.usual
     step = ROW // dtype.nbytes
     for groups in (2, 1):
         tile = Tile(groups, max(2, min(4, target.shared_bytes // ((groups * GROUP * ROWS + WIDE) * ROW))), step)
         fits = tile.stages * (tile.rows + WIDE) * ROW <= target.shared_bytes and tile.threads <= target.block_threads
-        full = 4 * rows >= 3 * tile.rows and 4 * columns >= 3 * WIDE
-        many = full and 2 * batch * -(-rows // tile.rows) * -(-columns // WIDE) >= target.processors
-        if whole and fits and many and depth >= 2 * step and COPY in target.instructions:
+        if whole and fits and fills(tile, p, target) and COPY in target.instructions:
             return tile
     return None
+
+
+def multiplies(p: Product, target: Target) -> bool:
+    """Whether groups of four warps can multiply operands of these types."""
+    dtype = p.rows.source.dtype
+    halves = p.columns.source.dtype is dtype and p.accumulate is DType.F32 and dtype in GROUPED
+    return halves and target.instructions.issuperset({GROUPED[dtype], instructions.SETTLE})
+
+
+def fills(tile: Tile, p: Product, target: Target) -> bool:
+    """Whether a product has enough of such tiles for the machine, nearly all of which are full."""
+    batch, rows, columns, depth = p.usual
+    full = 4 * rows >= 3 * tile.rows and 4 * columns >= 3 * WIDE
+    return full and 2 * batch * -(-rows // tile.rows) * -(-columns // WIDE) >= target.processors and depth >= 2 * tile.step
 
 
 class WarpGroups:
@@ -108,18 +119,23 @@ class WarpGroups:
             left = Operand(memory[0], starts[0], row, self.layout)
             right = Operand(memory[1], starts[1], build.index(0), self.layout)
             builder.emit(instructions.multiply_grouped(sums, left, right, lane, WIDE))
+            builder.emit(instructions.settle(0))
 
         end = ceil_div(p.depth, tile.step) * tile.step
         pipeline.run(
             builder, self.target, lanes, build.index(0), end, tile.step, tile.stages, multiply, p.depth, instructions.fence()
         )
-        self._store(batch, build.add(first[0], row), first[1], lane, sums)
+        store(self.elements, self.after, p, tile, batch, (build.add(first[0], row), first[1]), lane, sums)
 
-    def _store(self, batch: Counters, row: Expr, column: Expr, lane: Expr, sums: Buffer) -> None:
-        p, builder = self.p, self.builder
-        row = builder.let("row", build.add(row, build.div(lane, 4)))
-        column = builder.let("column", build.add(column, build.mul(build.mod(lane, 4), 2)))
-        tall, wide = divisor(p.rows.size) % self.tile.rows != 0, divisor(p.columns.size) % WIDE != 0
-        values = [[build.load(sums, j * 4 + i * 2, 2) for j in range(WIDE // COLUMNS)] for i in range(2)]
-        results = Results(self.elements, self.after, p, batch, tall, wide)
-        results.store(lambda i: build.add(row, build.mul(i, ROWS // 2)), lambda j: build.add(column, build.mul(j, COLUMNS)), values)
+
+def store(
+    elements: Elements, after: Stores, p: Product, tile: Tile, batch: Counters, first: tuple[Expr, Expr], lane: Expr, sums: Buffer
+) -> None:
+    """What follows a warp's sums, which begin at a row and a column."""
+    builder = elements.builder
+    row = builder.let("row", build.add(first[0], build.div(lane, 4)))
+    column = builder.let("column", build.add(first[1], build.mul(build.mod(lane, 4), 2)))
+    tall, wide = divisor(p.rows.size) % tile.rows != 0, divisor(p.columns.size) % WIDE != 0
+    values = [[build.load(sums, j * 4 + i * 2, 2) for j in range(WIDE // COLUMNS)] for i in range(2)]
+    results = Results(elements, after, p, batch, tall, wide)
+    results.store(lambda i: build.add(row, build.mul(i, ROWS // 2)), lambda j: build.add(column, build.mul(j, COLUMNS)), values)

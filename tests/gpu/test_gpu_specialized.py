@@ -1,0 +1,88 @@
+"""Products whose warps have different work: one thread asks for tiles, groups of four warps multiply them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from contraction_harness import agree, group, param, program
+
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops.contraction import Dot
+from xlac.schedule.gpu import copy_engine, specialized, warpgroups
+from xlac.schedule.gpu.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
+from xlac.schedule.group import Group, Kind
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Const, Instruction, Kernel, Stmt, TensorMap, children
+from xlac_sdk.target import Target
+from xlac_sdk.tensor_maps import tensor_maps
+
+D = DType
+HOPPER = Target(
+    "gpu", warp=32, block_threads=1024, shared_bytes=227 << 10, access_bytes=16, processors=2,
+    instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT, FENCE, SETTLE, *GROUPED.values(), *copy_engine.NAMES}),
+)  # fmt: skip
+ONE_GROUP = replace(HOPPER, block_threads=256)
+
+
+def matmul(m: int, n: int, k: int, turned: str = "nt", dtype: DType = D.BF16) -> Node:
+    """A product; `turned` has a t for each operand that lies the other way round."""
+    left = param("a", Type(dtype, (k, m) if turned[0] == "t" else (m, k)))
+    right = param("b", Type(dtype, (n, k) if turned[1] == "t" else (k, n)))
+    return Node.of(Dot(contract_lhs=(int(turned[0] == "n"),), contract_rhs=(int(turned[1] == "t"),)), left, right)
+
+
+def only(made: Group, target: Target) -> Kernel:
+    (kernel,) = program(made, target, {}).kernels
+    return kernel
+
+
+def statements(block: tuple[Stmt, ...]) -> list[Stmt]:
+    return [s for stmt in block for s in (stmt, *(inner for part in children(stmt) for inner in statements(part)))]
+
+
+def named(kernel: Kernel) -> set[str]:
+    return {s.name for s in statements(kernel.body) if isinstance(s, Instruction)}
+
+
+def maps(kernel: Kernel) -> list[TensorMap]:
+    return list(tensor_maps(kernel, copy_engine.NAMES))
+
+
+@pytest.mark.parametrize("turned", ["nt", "nn", "tt", "tn"])
+def test_layouts(turned: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every operand may lie along the sum or along its own side; rings go round, the last tiles are partly empty."""
+    for module in (specialized, warpgroups):
+        monkeypatch.setattr(module, "WIDE", 64)  # the interpreter is slow
+    made, target = group(Kind.DOT, matmul(56, 56, 136, turned)), replace(ONE_GROUP, processors=1, shared_bytes=35_000)
+    kernel = only(made, target)
+    assert {copy_engine.WAIT, copy_engine.EXPECT, copy_engine.DONE, copy_engine.BRING[2], SETTLE, GROUPED[D.BF16]} <= named(kernel)
+    left, right = maps(kernel)
+    assert left.box == right.box == (64, 64)
+    if turned == "nt" or request.config.getoption("--all"):  # seconds each
+        agree(made, target)
+
+
+def test_two_groups_share_registers_out() -> None:
+    names = named(only(group(Kind.DOT, matmul(512, 512, 256)), HOPPER))
+    assert {copy_engine.MORE, copy_engine.FEWER} <= names
+
+
+def test_axes_of_the_batch_are_axes_of_the_map() -> None:
+    """Those that an operand has: outermost is what lies farthest apart."""
+    left, right = (param(name, Type(D.BF16, (3, rows, 5, 256))) for name, rows in (("a", 128), ("b", 512)))
+    heads = Dot(contract_lhs=(3,), contract_rhs=(3,), batch_lhs=(0, 2), batch_rhs=(0, 2))
+    kernel = only(group(Kind.DOT, Node.of(heads, left, right)), HOPPER)
+    first, second = maps(kernel)
+    assert first.box == (1, 128, 1, 64) and [int(n.value) for n in first.extents if isinstance(n, Const)] == [3, 128, 5, 256]
+    assert second.box == (1, 256, 1, 64) and copy_engine.BRING[4] in named(kernel)
+
+
+@pytest.mark.parametrize(
+    "hero",
+    [matmul(512, 512, 260), matmul(512, 512, 256, dtype=D.F32), matmul(128, 64, 256)],
+    ids=["rows of 520 bytes", "f32", "few columns"],
+)
+def test_what_the_copy_engine_does_not_take(hero: Node) -> None:
+    assert not maps(only(group(Kind.DOT, hero), HOPPER))
