@@ -42,6 +42,9 @@ class Backend(ABC):
     usual: ClassVar[tuple[str, ...]] = ()
     """The forms that are written when the user names none."""
 
+    control: ClassVar[Mapping[str, str]] = {}
+    """Who runs `while`, `cond` and `scan`, where that is not the host: words for `xlac explain`."""
+
     relies_on: ClassVar[tuple[str, ...]] = ()
     """Other packages whose version decides what `build` gives, by the name they are imported as."""
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from standin_build import Standin
+from standin_build import SOURCES, Standin
 
-from xlac_cuda import driver, gpu
+from xlac_cuda import conditions, driver, gpu
 from xlac_cuda.backend import CudaBackend
 from xlac_cuda.gpu import Gpu
 from xlac_sdk.target import Request, Target
@@ -69,11 +69,17 @@ class Counts:
         self._library.standin_revive()
 
 
+def condition_kernels() -> bytes:
+    """What decides loops and branches, for the stand-in."""
+    return STANDIN.library((SOURCES / "conditions.cu").read_text(encoding="utf-8")).read_bytes()
+
+
 @contextmanager
 def standin(patch: pytest.MonkeyPatch) -> Iterator[Counts]:
     """The stand-in as this process's driver, reached by ctypes."""
     patch.setenv("XLAC_CACHE", "off")  # code for the stand-in is not for others
     patch.setattr(driver, "LIBRARY", str(STANDIN.driver))
+    patch.setattr(conditions, "image", condition_kernels)
     patch.setattr(gpu, "_opened", Gpu)
     patch.setattr(gpu, "_gpus", {})
     driver.driver.cache_clear()

@@ -8,10 +8,11 @@ from __future__ import annotations
 import gc
 import os
 
-from cuda_harness import Counts, OnStandin
+from cuda_harness import Counts, OnStandin, condition_kernels
 
 from xlac.debug.conformance import check as check_op
 from xlac.ops import OPS
+from xlac_cuda import conditions
 from xlac_cuda.gpu import gpu
 from xlac_cuda.pycuda_gpu import PycudaGpu
 from xlac_sdk.conformance import cases, check
@@ -19,11 +20,12 @@ from xlac_sdk.source import XlacError
 from xlac_sdk.target import Request
 
 GROUPS = ("steps", "add", "exp")
-OPERATIONS = ("add", "reduce", "dot", "softmax")
+OPERATIONS = ("add", "reduce", "dot", "softmax", "while")
 
 
 def main() -> None:
     os.environ["XLAC_CACHE"] = "off"
+    conditions.image = condition_kernels
     counts, backend = Counts(), OnStandin()
     assert type(gpu()) is PycudaGpu
     before = counts.held()

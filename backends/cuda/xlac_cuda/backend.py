@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.program import Program
@@ -28,6 +28,11 @@ class CudaBackend(Backend):
 
     forms = ("cu", "ptx", "cubin")
     usual = ("cu", "cubin")
+    control: ClassVar[Mapping[str, str]] = {
+        "while": "decided on the GPU, by drivers before CUDA 12.4 on the host",
+        "cond": "decided on the GPU, by drivers before CUDA 12.8 on the host",
+        "scan": "launches in a row, one for each round",
+    }
 
     def target(self, request: Request) -> Target:
         from xlac_cuda import architectures

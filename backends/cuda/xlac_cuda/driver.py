@@ -62,6 +62,9 @@ SIGNATURES = {
     "cuGraphAddKernelNode_v2": "hhhzh",
     "cuGraphAddMemcpyNode": "hhhzhh",
     "cuGraphAddChildGraphNode": "hhhzh",
+    "cuGraphAddEmptyNode": "hhhz",
+    "cuGraphAddNode_v2": "hhhhzh",
+    "cuGraphConditionalHandleCreate": "hhhuu",
     "cuGraphKernelNodeGetParams_v2": "hh",
     "cuGraphInstantiateWithFlags": "hhl",
     "cuGraphExecKernelNodeSetParams_v2": "hhh",
@@ -82,6 +85,7 @@ class Driver:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
+        self.version = 0  # of CUDA, as 12040, once it has been asked for
         self.raw: dict[str, Callable[..., int]] = {}
         for name, letters in SIGNATURES.items():
             try:
@@ -136,7 +140,7 @@ def driver() -> Driver:
         raise UnsupportedError(Diagnostic("XL5210", problem, hint=hint)) from None
     made = Driver(library)
     made("cuInit", 0)
-    version = made.number("cuDriverGetVersion")
+    version = made.version = made.number("cuDriverGetVersion")
     if version < OLDEST:
         problem = f"the GPU's driver is too old: it knows CUDA {version // 1000}.{version % 1000 // 10}"
         raise UnsupportedError(Diagnostic("XL5212", problem, hint=f"xlac asks for CUDA {OLDEST // 1000} or later"))

@@ -14,12 +14,15 @@ import numpy as np
 from xlac_cuda.arrays import is_on_gpu
 from xlac_cuda.calls import Form, Shapes, device_call, form_of
 from xlac_cuda.claims import calls_products
+from xlac_cuda.conditions import loaded
+from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import Gpu, gpu
-from xlac_cuda.graph import Graph, Library
+from xlac_cuda.graph import Graph
 from xlac_cuda.launch import Entry, entries
 from xlac_cuda.memory import Memory, released
+from xlac_cuda.nodes import Library, Tools
 from xlac_cuda.outputs import Outputs
-from xlac_cuda.plan import Arrays, Move, Planner, Run, Whole, count
+from xlac_cuda.plan import Action, Arrays, Planner, Whole, count
 from xlac_cuda.products import MatrixProducts
 from xlac_cuda.replay import Replay
 from xlac_cuda.staging import Staging
@@ -33,6 +36,7 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
 
 KEPT = 16  # sets of sizes whose graphs are kept
+REFUSED = {1, 801}  # CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED
 MOST_ACTIONS = 20_000  # that a graph is made of; programs of more are done one by one
 
 Sizes = Mapping[str, int]
@@ -89,6 +93,10 @@ class CudaExecutable:
         device.sync(self.stream)
         numbers = {slot: number for number, slot in enumerate(arrays)}
         self._planner = Planner(self.memory.fixed, numbers, self._entries)
+        conditions = loaded(device, program)
+        if conditions is not None:
+            give_back.append(conditions.close)
+        self._tools = Tools(device, self._functions, self._library, self.stream, conditions)
         self._performer = Performer(device, self._functions, self._library, self.stream, self._alone)
 
     # ---- calls -------------------------------------------------------------------------------
@@ -149,7 +157,8 @@ class CudaExecutable:
             performer = self._performer = replace(performer, stream=stream)
         parts = self._parts.get(form.key)
         if parts is None and (self._alone or count(self.program.steps, form.sizes) > MOST_ACTIONS):
-            performer.perform(recorded(self._planner.actions(self.program.steps, form.sizes), None), arrays)
+            actions = self._planner.actions(self.program.steps, form.sizes)
+            performer.perform(recorded(actions, self._tools.able, None), arrays)
             return
         if parts is None:
             parts = self._record(form.sizes, arrays)
@@ -161,14 +170,24 @@ class CudaExecutable:
         performer.perform(parts, arrays)
 
     def _record(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
+        """A call's parts as graphs; with the host's loops and branches where the driver refuses those of graphs."""
+        try:
+            return self._recorded(sizes, arrays)
+        except DeviceError as error:
+            if self._tools.conditions is None or error.code not in REFUSED:
+                raise
+        self._tools = replace(self._tools, conditions=None)
+        return self._recorded(sizes, arrays)
+
+    def _recorded(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
         made: list[Graph] = []
 
-        def graph(actions: Sequence[Run | Move | Whole]) -> Graph:
-            made.append(Graph(self.gpu, actions, self._functions, self._library, arrays, self.stream))
+        def graph(actions: Sequence[Action]) -> Graph:
+            made.append(Graph(self._tools, actions, arrays))
             return made[-1]
 
         try:
-            return recorded(self._planner.actions(self.program.steps, sizes), graph)
+            return recorded(self._planner.actions(self.program.steps, sizes), self._tools.able, graph)
         except BaseException:
             _drop(made)
             raise

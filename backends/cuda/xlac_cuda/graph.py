@@ -1,48 +1,14 @@
-"""CUDA graphs: actions in a row as one launch, made node by node, with the call's arrays put in when they change."""
+"""CUDA graphs: actions in a row as one launch, with the call's arrays put in when they change."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from xlac_cuda.driver import Driver
-from xlac_cuda.gpu import Gpu, Packed
-from xlac_cuda.launch import Entry
-from xlac_cuda.plan import Arrays, Move, Run, Straight, Whole
+from xlac_cuda.nodes import CopyNode, KernelNode, Moving, Nodes, Tools
+from xlac_cuda.plan import Action, Arrays, Move, Run
 
-DEVICE = 2  # CU_MEMORYTYPE_DEVICE
 VARIANTS = 4  # of a graph: sets of arrays that calls take turns among
-THREAD_LOCAL = 1  # a capture that other threads' calls do not disturb
-
-Functions = Mapping[Entry, int]  # the handle of each kernel
-Library = Callable[[Whole, Arrays, int], None]  # runs a whole operation on arrays, in a stream
-
-
-class KernelNode(ctypes.Structure):
-    """CUDA_KERNEL_NODE_PARAMS_v2"""
-
-    _fields_ = (
-        ("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("dynamic", ctypes.c_uint),
-        ("each", ctypes.c_void_p), ("extra", ctypes.c_void_p), ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p),
-    )  # fmt: skip
-    packed: Packed  # what `extra` points into
-
-
-_SIDE = (
-    ("x", ctypes.c_size_t), ("y", ctypes.c_size_t), ("z", ctypes.c_size_t), ("level", ctypes.c_size_t),
-    ("type", ctypes.c_int), ("host", ctypes.c_void_p), ("device", ctypes.c_uint64), ("array", ctypes.c_void_p),
-    ("reserved", ctypes.c_void_p), ("pitch", ctypes.c_size_t), ("height", ctypes.c_size_t),
-)  # fmt: skip
-
-
-class _Copy(ctypes.Structure):
-    """CUDA_MEMCPY3D"""
-
-    _fields_ = (
-        *((f"{side}_{name}", kind) for side in ("source", "target") for name, kind in _SIDE),
-        ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("depth", ctypes.c_size_t),
-    )  # fmt: skip
 
 
 class Graph:
@@ -51,11 +17,11 @@ class Graph:
     There is a variant for each of the last few sets of arrays, so that calls which take turns among some change nothing.
     """
 
-    def __init__(self, gpu: Gpu, actions: Sequence[Straight], functions: Functions, library: Library, arrays: Arrays, stream: int) -> None:
-        self._gpu, self._actions, self._functions, self._library, self._stream = gpu, actions, functions, library, stream
-        self._start = gpu.driver.raw["cuGraphLaunch"]
+    def __init__(self, tools: Tools, actions: Sequence[Action], arrays: Arrays) -> None:
+        self._tools, self._actions = tools, actions
+        self._start = tools.gpu.driver.raw["cuGraphLaunch"]
         self._moves = any(action.touched for action in actions)
-        self._rigid = any(isinstance(action, Whole) and action.touched for action in actions)  # a library's work cannot be changed
+        self._rigid = any(action.touched and not isinstance(action, Run | Move) for action in actions)  # what cannot be changed
         self._variants: dict[tuple[int, ...], _Variant] = {}
         self._variant(tuple(arrays) if self._moves else ())
 
@@ -65,25 +31,28 @@ class Graph:
         found = self._variants.get(key) or self._variant(key)
         code = self._start(found.exec, stream)
         if code:
-            raise self._gpu.driver.failure("cuGraphLaunch", code)
+            raise self._tools.gpu.driver.failure("cuGraphLaunch", code)
 
     def _variant(self, arrays: tuple[int, ...]) -> _Variant:
         """One for other arrays: anew, or the oldest changed."""
-        if len(self._variants) < VARIANTS:
-            made = _Variant(self._gpu, self._actions, self._functions, self._library, arrays, self._stream)
-        else:
-            made = self._variants.pop(next(iter(self._variants)))
-            try:
-                if not self._rigid:
-                    made.move_to(arrays)
-            except BaseException:
-                made.close()
-                raise
-            if self._rigid:
-                made.close()
-                made = _Variant(self._gpu, self._actions, self._functions, self._library, arrays, self._stream)
-        self._variants[arrays] = made
-        return made
+        made = None
+        if len(self._variants) == VARIANTS:
+            oldest = self._variants.pop(next(iter(self._variants)))
+            made = self._changed(oldest, arrays)
+        self._variants[arrays] = made or _Variant(self._tools, self._actions, arrays)
+        return self._variants[arrays]
+
+    def _changed(self, oldest: _Variant, arrays: tuple[int, ...]) -> _Variant | None:
+        """A variant with other arrays; None, and it is gone, where that cannot be."""
+        try:
+            if not self._rigid:
+                oldest.move_to(arrays)
+                return oldest
+        except BaseException:
+            oldest.close()
+            raise
+        oldest.close()
+        return None
 
     def close(self) -> None:
         """Gives the graph back."""
@@ -91,72 +60,20 @@ class Graph:
             self._variants.popitem()[1].close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Moving:
-    """A node that touches some of the call's arrays, and its parameters."""
-
-    node: int
-    action: Run | Move
-    touched: tuple[int, ...]
-    given: KernelNode | _Copy
-
-
 class _Variant:
     """A graph on certain arrays, ready to be launched."""
 
-    def __init__(self, gpu: Gpu, actions: Sequence[Straight], functions: Functions, library: Library, arrays: Arrays, stream: int) -> None:
-        self._gpu, self._functions, self._library, self._stream = gpu, functions, library, stream
-        self._driver, self._arrays = gpu.driver, arrays
-        self._moving: list[_Moving] = []
+    def __init__(self, tools: Tools, actions: Sequence[Action], arrays: Arrays) -> None:
+        self._driver, self._context, self._arrays = tools.gpu.driver, tools.gpu.context, arrays
         self._graph, self.exec = self._driver.made("cuGraphCreate", 0), 0
         try:
-            before = 0
-            for action in actions:
-                before = self._node(action, before)
+            nodes = Nodes(tools, arrays)
+            nodes.add(self._graph, actions)
+            self._moving = nodes.moving
             self.exec = self._driver.made("cuGraphInstantiateWithFlags", self._graph, 0)
         except BaseException:
             self.close()
             raise
-
-    def _node(self, action: Straight, before: int) -> int:
-        """Adds an action that begins after another's node has ended."""
-        edge = ctypes.c_void_p(before)
-        after = (self._graph, ctypes.addressof(edge), 1) if before else (self._graph, None, 0)
-        match action:
-            case Run():
-                kernel = self._kernel(action)
-                node = self._driver.made("cuGraphAddKernelNode_v2", *after, ctypes.addressof(kernel))
-                if action.touched:
-                    self._moving.append(_Moving(node, action, action.touched, kernel))
-            case Move():
-                copy = self._copy(action)
-                node = self._driver.made("cuGraphAddMemcpyNode", *after, ctypes.addressof(copy), self._gpu.context)
-                if action.touched:
-                    self._moving.append(_Moving(node, action, action.touched, copy))
-            case Whole():
-                child = self._captured(action)
-                try:
-                    node = self._driver.made("cuGraphAddChildGraphNode", *after, child)
-                finally:
-                    self._driver("cuGraphDestroy", child)
-        return node
-
-    def _kernel(self, run: Run) -> KernelNode:
-        """The parameters of a node."""
-        packed, entry = Packed(run.packed(self._arrays)), run.entry
-        parameters = KernelNode(self._functions[run.entry], (run.blocks, 1, 1), (entry.threads, 1, 1), entry.dynamic, None, packed.extra)
-        parameters.packed = packed
-        return parameters
-
-    def _copy(self, move: Move) -> _Copy:
-        return _Copy(
-            source_type=DEVICE, source_device=move.source.at(self._arrays), target_type=DEVICE,
-            target_device=move.target.at(self._arrays), width=move.nbytes, height=1, depth=1,
-        )  # fmt: skip
-
-    def _captured(self, whole: Whole) -> int:
-        """What a library does, as a graph."""
-        return captured(self._driver, self._stream, lambda: self._library(whole, self._arrays, self._stream))
 
     def move_to(self, arrays: Arrays) -> None:
         """Other arrays, from the next launch on."""
@@ -165,15 +82,15 @@ class _Variant:
             if any(arrays[number] != before[number] for number in moving.touched):
                 self._set(moving)
 
-    def _set(self, moving: _Moving) -> None:
+    def _set(self, moving: Moving) -> None:
         """A node's parameters, for the arrays of now."""
         match moving.action, moving.given:
             case Run() as run, KernelNode() as kernel:
                 kernel.packed.fill(run.packed(self._arrays))
                 self._driver("cuGraphExecKernelNodeSetParams_v2", self.exec, moving.node, ctypes.addressof(kernel))
-            case Move() as move, _Copy() as copy:
+            case Move() as move, CopyNode() as copy:
                 copy.source_device, copy.target_device = move.source.at(self._arrays), move.target.at(self._arrays)
-                self._driver("cuGraphExecMemcpyNodeSetParams", self.exec, moving.node, ctypes.addressof(copy), self._gpu.context)
+                self._driver("cuGraphExecMemcpyNodeSetParams", self.exec, moving.node, ctypes.addressof(copy), self._context)
 
     def close(self) -> None:
         """Gives the graph back."""
@@ -181,19 +98,3 @@ class _Variant:
             if handle:
                 self._driver(call, handle)
         self._graph = self.exec = 0
-
-
-def captured(driver: Driver, stream: int, work: Callable[[], None]) -> int:
-    """What is asked of a stream meanwhile, as a graph; nothing of it runs."""
-    found = ctypes.c_void_p()
-    driver("cuStreamBeginCapture_v2", stream, THREAD_LOCAL)
-    try:
-        work()
-    except BaseException:
-        driver.raw["cuStreamEndCapture"](stream, ctypes.addressof(found))
-        if found.value:
-            driver("cuGraphDestroy", found.value)
-        raise
-    driver("cuStreamEndCapture", stream, ctypes.addressof(found))
-    assert found.value is not None
-    return found.value

@@ -5,7 +5,7 @@ What is left to the call is where its arrays are: a `Place` says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac_cuda.launch import Entry
@@ -96,6 +96,10 @@ class Loop:
     flag: Place
     body: tuple[Action, ...]
 
+    @property
+    def touched(self) -> tuple[int, ...]:
+        return _of_all((*self.condition, *self.body), self.flag)
+
 
 @dataclass(frozen=True, slots=True)
 class Switch:
@@ -103,6 +107,10 @@ class Switch:
 
     index: Place
     branches: tuple[tuple[Action, ...], ...]
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        return _of_all([one for branch in self.branches for one in branch], self.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +121,17 @@ class Mark:
     room: int
     code: int
 
+    @property
+    def touched(self) -> tuple[int, ...]:
+        return _touched(self.log)
+
 
 Straight = Run | Move | Whole
 Action = Straight | Loop | Switch | Mark
+
+
+def _of_all(actions: Iterable[Action], place: Place) -> tuple[int, ...]:
+    return tuple(dict.fromkeys((*_touched(place), *(array for action in actions for array in action.touched))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pycuda.driver as cuda
 
 from xlac_cuda.driver import Driver
 from xlac_cuda.gpu import NON_BLOCKING, USUAL_SHARED, Gpu
-from xlac_cuda.graph import KernelNode, captured
+from xlac_cuda.nodes import KernelNode, captured
 
 SAID = re.compile(r"(\w+) failed: (.*?)(?: - .*)?\s*$", re.DOTALL)
 CODES = 1000  # the driver's errors have smaller numbers

@@ -12,7 +12,8 @@ import numpy as np
 
 from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import Gpu
-from xlac_cuda.graph import Functions, Graph, Library
+from xlac_cuda.graph import Graph
+from xlac_cuda.nodes import Functions, Library
 from xlac_cuda.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
 from xlac_sdk.source import Diagnostic
 
@@ -44,19 +45,21 @@ def blocking() -> bool:
     return os.environ.get(BLOCKING, "") not in ("", "0")
 
 
-def recorded(actions: Iterable[Action], graph: Callable[[Sequence[Run | Move | Whole]], Graph] | None) -> tuple[Part, ...]:
-    """Actions in a row as graphs, or as they are where `graph` is None."""
+def recorded(
+    actions: Iterable[Action], able: Callable[[Action], bool], graph: Callable[[Sequence[Action]], Graph] | None
+) -> tuple[Part, ...]:  # fmt: skip
+    """Actions in a row that graphs are able to do as graphs, or one by one where `graph` is None; the host decides the others."""
     parts: list[Part] = []
-    for straight, group in groupby(actions, lambda action: isinstance(action, Run | Move | Whole)):
-        if straight and graph is not None:
-            parts.append(graph([action for action in group if isinstance(action, Run | Move | Whole)]))
+    for together, group in groupby(actions, able):
+        if together and graph is not None:
+            parts.append(graph(tuple(group)))
             continue
         for action in group:
             match action:
                 case Loop(condition=condition, flag=flag, body=body):
-                    parts.append(HostLoop(recorded(condition, graph), flag, recorded(body, graph)))
+                    parts.append(HostLoop(recorded(condition, able, graph), flag, recorded(body, able, graph)))
                 case Switch(index=index, branches=branches):
-                    parts.append(HostSwitch(index, tuple(recorded(branch, graph) for branch in branches)))
+                    parts.append(HostSwitch(index, tuple(recorded(branch, able, graph) for branch in branches)))
                 case _:
                     parts.append(action)
     return tuple(parts)

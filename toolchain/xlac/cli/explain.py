@@ -36,9 +36,10 @@ def command(spec: Path, node: str | None, **options: Any) -> None:
 
     choice = chosen(spec, **options)
     model = open_model(choice)
-    facts = find(choice.target).target(request(choice))
+    backend = find(choice.target)
+    facts = backend.target(request(choice))
     lowered = lower(model, facts)
-    text = story.tell(lowered, model.graph, node)
+    text = story.tell(lowered, model.graph, node, backend.control)
     if not text and node is not None:
         known = list(story.written(model.graph))
         close = get_close_matches(node, known, n=1)

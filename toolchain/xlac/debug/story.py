@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac.compiler import Lowered
@@ -51,8 +51,11 @@ def written(graph: Graph) -> dict[str, Written]:
     return found
 
 
-def tell(lowered: Lowered, source: Graph, name: str | None = None) -> str:
-    """The story of every entry of `source`, the graph as it was loaded; or of `name` and what is inside it."""
+def tell(lowered: Lowered, source: Graph, name: str | None = None, control: Mapping[str, str] | None = None) -> str:
+    """The story of every entry of `source`, the graph as it was loaded; or of `name` and what is inside it.
+
+    `control` says who runs loops and branches, by mnemonic, where that is not the host.
+    """
     entries = {p: e for p, e in written(source).items() if name is None or p == name or p.startswith(f"{name}.")}
     every = [group for _, group in groups(lowered.partition)]
     homes = _homes(every)
@@ -63,7 +66,7 @@ def tell(lowered: Lowered, source: Graph, name: str | None = None) -> str:
         if not mine:
             lines.append("    no kernel: computed at compile time, or simplified into what reads it")
         for group in mine:
-            lines += (f"    {line}" for line in _group(lowered, group, path))
+            lines += (f"    {line}" for line in _group(lowered, group, path, control or {}))
     if lines and name is None:
         program = lowered.program
         lines.append(f"in all: {len(program.kernels)} kernels, {program.work.flops:,} flops a call, "
@@ -87,13 +90,15 @@ def _looks(node: Node) -> bool:
     return isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice | Pick)
 
 
-def _group(lowered: Lowered, group: Group, path: str) -> Iterator[str]:
+def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]) -> Iterator[str]:
     made, call = kernels_of(lowered, group), call_of(lowered, group)
     if is_alias(group):
         yield "no kernel: the same memory under another shape"
         return
     if not made and not call:
-        yield f"steps of the host: {group.hero.op.mnemonic}" + (", its kernels are told inside" if group.kind is Kind.CONTROL else "")
+        mnemonic = group.hero.op.mnemonic
+        inside = ", its kernels are told inside" if group.kind is Kind.CONTROL else ""
+        yield f"{control.get(mnemonic, 'steps of the host')}: {mnemonic}{inside}"
         return
     by_path: dict[str, list[Node]] = {}
     for node in group.nodes:

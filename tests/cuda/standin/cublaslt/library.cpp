@@ -13,7 +13,7 @@
 #define CALL extern "C" __attribute__((visibility("default"))) cublasStatus_t
 
 extern "C" int cuCtxGetCurrent(void **context);
-extern "C" int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data);
+extern "C" int standin_launch(void *stream, void (*function)(void *), void *data);
 extern "C" int standin_holds(uint64_t start, size_t bytes);
 
 namespace {
@@ -207,7 +207,7 @@ CALL cublasLtMatmul(int *handle, Desc *desc, const float *alpha, const void *pa,
         static_cast<char *>(workspace), bytes, desc->bias_type, desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32}));
     ++products;
     auto run = [](void *of) { multiply(*static_cast<Problem *>(of)); };
-    return cuLaunchHostFunc(stream, run, asked.back().get()) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+    return standin_launch(stream, run, asked.back().get()) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 
 // ---- for tests

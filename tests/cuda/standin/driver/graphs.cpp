@@ -49,26 +49,23 @@ CUresult run_copy(const CUDA_MEMCPY3D &copy) {
     return copy_now(target, source, copy.WidthInBytes);
 }
 
-CUresult run_graph(const Graph &graph);
-
-CUresult run_conditional(const Node &node) {
-    if (node.type == CU_GRAPH_COND_TYPE_WHILE) {
-        while (*node.condition)
-            if (CUresult status = run_graph(*node.bodies[0])) return status;
-        return CUDA_SUCCESS;
-    }
-    size_t chosen = node.type == CU_GRAPH_COND_TYPE_IF ? (*node.condition ? 0 : 1) : *node.condition;
-    return chosen < node.bodies.size() ? run_graph(*node.bodies[chosen]) : CUDA_SUCCESS;
-}
-
 CUresult run_node(const Node &node) {
     switch (node.kind) {
         case Node::KERNEL: return run_kernel(node.kernel);
         case Node::COPY: return run_copy(node.copy);
         case Node::CONDITIONAL: return run_conditional(node);
+        case Node::CHILD: return run_graph(*node.child);
         default: return node.work ? node.work() : CUDA_SUCCESS;
     }
 }
+
+CUresult take_kernel(KernelLaunch &kernel, const CUDA_KERNEL_NODE_PARAMS *given) {
+    kernel = {given->func, {given->gridDimX, given->gridDimY, given->gridDimZ}, {given->blockDimX, given->blockDimY, given->blockDimZ},
+              given->sharedMemBytes, {}};
+    return checked_launch(kernel, given->kernelParams, given->extra);
+}
+
+}  // namespace
 
 CUresult run_graph(const Graph &graph) {
     std::map<const Node *, size_t> missing;
@@ -90,14 +87,6 @@ CUresult run_graph(const Graph &graph) {
     }
     return done == graph.nodes.size() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;  // a cycle
 }
-
-CUresult take_kernel(KernelLaunch &kernel, const CUDA_KERNEL_NODE_PARAMS *given) {
-    kernel = {given->func, {given->gridDimX, given->gridDimY, given->gridDimZ}, {given->blockDimX, given->blockDimY, given->blockDimZ},
-              given->sharedMemBytes, {}};
-    return checked_launch(kernel, given->kernelParams, given->extra);
-}
-
-}  // namespace
 
 Node *add(Graph *graph, Node *const *before, size_t count) {
     graph->nodes.push_back(std::make_unique<Node>());
@@ -162,35 +151,8 @@ STANDIN_CALL cuGraphAddChildGraphNode(CUgraphNode *made, CUgraph graph, const CU
     Made nodes;
     std::shared_ptr<Graph> kept = cloned(*child, nodes);
     *made = add(graph, before, count);
-    (*made)->work = [kept] { return run_graph(*kept); };
+    (*made)->kind = Node::CHILD, (*made)->child = kept;
     return CUDA_SUCCESS;
-}
-STANDIN_CALL cuGraphConditionalHandleCreate(CUgraphConditionalHandle *made, CUgraph graph, CUcontext, unsigned start, unsigned) {
-    ENTER_CONTEXT;
-    graph->conditions.emplace_back(std::make_shared<unsigned>(start), start);
-    *made = reinterpret_cast<CUgraphConditionalHandle>(graph->conditions.back().first.get());
-    return CUDA_SUCCESS;
-}
-STANDIN_CALL cuGraphAddNode_v2(CUgraphNode *made, CUgraph graph, const CUgraphNode *before, const void *, size_t count, CUgraphNodeParams *given) {
-    ENTER_CONTEXT;
-    if (given->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return CUDA_ERROR_NOT_SUPPORTED;
-    static thread_local std::vector<Graph *> bodies;
-    bodies.clear();
-    for (unsigned i = 0; i < given->conditional.size; ++i) {
-        graph->bodies.push_back(std::make_unique<Graph>());
-        bodies.push_back(graph->bodies.back().get());
-    }
-    *made = add(graph, before, count);
-    (*made)->kind = Node::CONDITIONAL, (*made)->type = given->conditional.type;
-    (*made)->condition = reinterpret_cast<unsigned *>(given->conditional.handle);
-    (*made)->bodies = bodies;
-    given->conditional.phGraph_out = bodies.data();
-    return CUDA_SUCCESS;
-}
-
-// What a kernel calls (cudaGraphSetConditional): the handle is the place of the value.
-extern "C" __attribute__((visibility("default"))) void standin_set_condition(uint64_t handle, unsigned value) {
-    *reinterpret_cast<unsigned *>(handle) = value;
 }
 
 STANDIN_CALL cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *found) {
@@ -206,6 +168,7 @@ STANDIN_CALL cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PA
 
 STANDIN_CALL cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph graph, unsigned long long) {
     ENTER_CONTEXT;
+    if (CUresult status = checked(*graph)) return status;
     auto exec = std::make_unique<GraphExec>();
     exec->graph = cloned(*graph, exec->made_from);
     *made = exec.release();
@@ -241,7 +204,7 @@ STANDIN_CALL cuGraphUpload(CUgraphExec, CUstream) {
 STANDIN_CALL cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     ENTER_CONTEXT;
     return enqueue(stream, [exec] {
-        for (auto &[value, start] : exec->graph->conditions) *value = start;
+        begin(*exec->graph);
         return run_graph(*exec->graph);
     });
 }

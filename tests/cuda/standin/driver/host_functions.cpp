@@ -1,12 +1,29 @@
 // Functions of the host in a stream: what a library that stands in for one of NVIDIA's does its work with.
-#include "state.h"
+#include "graph.h"
 
-STANDIN_CALL cuLaunchHostFunc(CUstream given, void (*function)(void *), void *data) {
-    ENTER_CONTEXT;
+namespace {
+
+CUresult asked(CUstream given, void (*function)(void *), void *data) {
     return enqueue(given, [=] {
         function(data);
         return CUDA_SUCCESS;
     });
+}
+
+}  // namespace
+
+STANDIN_CALL cuLaunchHostFunc(CUstream given, void (*function)(void *), void *data) {
+    ENTER_CONTEXT;
+    CUresult status = asked(given, function, data);
+    Stream *stream = stream_of(given);
+    if (!status && stream->capture) stream->last->kind = Node::HOST;
+    return status;
+}
+
+// A kernel of a library that stands in for one of NVIDIA's.
+STANDIN_CALL standin_launch(CUstream given, void (*function)(void *), void *data) {
+    ENTER_CONTEXT;
+    return asked(given, function, data);
 }
 
 // Whether these bytes are of one allocation of the device.
