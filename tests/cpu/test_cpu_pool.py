@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from cpu_programs import kernel_of, loaded, machine, program_of
 
-from xlac_cpu import BACKEND, driver
+from xlac_cpu import BACKEND, driver, pool
 from xlac_sdk.build import add, apply, load, ramp
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import LoopKind, Work
@@ -81,6 +82,25 @@ def test_several_callers_share_the_pool() -> None:
     for caller in callers:
         caller.join()
     assert not wrong
+
+
+def test_the_caller_begins_at_the_first_chunk_and_others_at_the_last() -> None:
+    """So that each thread finds in its caches what it had in the last call, or in the kernel before."""
+    block = pool.of(2)
+    fork = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(ctypes.c_void_p.from_address(block).value or 0)
+    took: dict[int, int] = {}
+    ends = {0: threading.Event(), 63: threading.Event()}
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    def chunk(_frame: int | None, number: int) -> None:
+        took[number] = threading.get_ident()
+        if number in ends:  # whoever has one end waits until somebody has the other
+            ends[number].set()
+            ends[63 - number].wait(60)
+
+    fork(block, ctypes.cast(chunk, ctypes.c_void_p), None, 64)
+    assert sorted(took) == list(range(64))
+    assert took[0] == threading.get_ident() != took[63]
 
 
 def test_oversubscription_does_not_collapse() -> None:
