@@ -46,8 +46,8 @@ NAMES = tuple(f"sm_{number}{letter}" for number in KNOWN for letter in ("", *OWN
 
 
 def target(request: Request, gpu: int = 0) -> Target:
-    """The facts of `--arch`, or of this machine's GPU of a number; `sm_90a+cublaslt` lets products be those of cuBLASLt, and
-    `sm_90a+wgmma` those of four warps. Raises SourceError for one that is not known."""
+    """The facts of `--arch`, or of this machine's GPU of a number; `sm_90a+cublaslt+cudnn` lets NVIDIA's libraries compute what
+    `claims.py` says, `sm_90a+wgmma` has products of four warps. Raises SourceError for one that is not known."""
     for what, given in (("CPU", request.cpu), ("triple", request.triple), ("features", request.features)):
         if given:
             problem = f"the cuda backend takes no {what} ('{given}')"
@@ -57,7 +57,8 @@ def target(request: Request, gpu: int = 0) -> Target:
     if name == "sm_90a" and GROUPS in features:
         features.remove(GROUPS)
         made = replace(made, instructions=made.instructions.union(HOPPER))
-    return replace(made, products=claims.products(features, capability, at_once=not request.arch and not request.ahead))
+    claimed = claims.claims(features, capability, at_once=not request.arch and not request.ahead)
+    return replace(made, products=claimed.products, convolutions=claimed.convolutions, attentions=claimed.attentions)
 
 
 def known(name: str) -> Architecture:

@@ -13,26 +13,23 @@ import numpy as np
 
 from xlac_cuda.arrays import is_on_gpu
 from xlac_cuda.calls import Form, Shapes, device_call, form_of
-from xlac_cuda.claims import calls_products
 from xlac_cuda.conditions import loaded
 from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import Gpu, gpu
 from xlac_cuda.graph import Graph
 from xlac_cuda.launch import Entry, entries
+from xlac_cuda.libraries import Libraries
 from xlac_cuda.memory import Memory, released
-from xlac_cuda.nodes import Library, Tools
+from xlac_cuda.nodes import Tools
 from xlac_cuda.outputs import Outputs
-from xlac_cuda.plan import Action, Arrays, Planner, Whole, count
-from xlac_cuda.products import MatrixProducts
+from xlac_cuda.plan import Action, Arrays, Planner, count
 from xlac_cuda.replay import Replay
 from xlac_cuda.staging import Staging
 from xlac_cuda.steps import Part, Performer, blocking, graphs, recorded
 from xlac_cuda.turn import Turn
 from xlac_sdk.backend import Array
 from xlac_sdk.kernel import Kernel
-from xlac_sdk.products import PRODUCT
 from xlac_sdk.program import Program
-from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
 
 KEPT = 16  # sets of sizes whose graphs are kept
@@ -66,11 +63,8 @@ class CudaExecutable:
 
     def _load(self, artifact: Path, give_back: list[Callable[[], None]]) -> None:
         program, device = self.program, self.gpu
-        products: MatrixProducts | None = None
-        if calls_products(program):
-            products = MatrixProducts(device)
-            give_back.append(products.close)
-        self._library = _library(products)  # what graphs hold must not hold us
+        self._library = Libraries(device, program)  # what graphs hold must not hold us
+        give_back.append(self._library.close)
         module = device.load(artifact.read_bytes())
         give_back.append(lambda: device.unload(module))
         self._entries: Mapping[Kernel, Entry] = entries(program.kernels)
@@ -191,17 +185,6 @@ class CudaExecutable:
         except BaseException:
             _drop(made)
             raise
-
-
-def _library(products: MatrixProducts | None) -> Library:
-    """What runs whole operations."""
-
-    def run(whole: Whole, arrays: Arrays, stream: int) -> None:
-        if whole.step.name != PRODUCT or products is None:
-            raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{whole.step.name}'"))
-        products(whole, arrays, stream)
-
-    return run
 
 
 def _bytes(array: Array) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xlac_cuda import compiler, module
-from xlac_cuda.claims import calls_products
+from xlac_cuda.libraries import needed
 from xlac_sdk import capi, portable
 from xlac_sdk.backend import Executable
 from xlac_sdk.package import Artefact, Package, Packaging, Variant
@@ -33,8 +33,7 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Pac
     for form in wanted.forms:
         (folder / f"{stem}.{form}").write_bytes(made[form])
     portable.write(folder, variant.program, variant.target)
-    needs = ("cublasLt",) if calls_products(variant.program) else ()
-    return Package(f"{stem}.{next(form for form in LOADED if form in wanted.forms)}", needs=needs)
+    return Package(f"{stem}.{next(form for form in LOADED if form in wanted.forms)}", needs=needed(variant.program))
 
 
 def opened(artefact: Artefact) -> Executable:

@@ -12,15 +12,15 @@ from pathlib import Path
 FOLDERS = ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib", "/opt/cuda/lib64")
 
 
-def files(name: str, packages: Sequence[str]) -> Iterator[Path]:
-    """Where a library may be, newest first in each place: paths, then bare names for the loader."""
+def files(name: str, packages: Sequence[str], versions: Sequence[int] = (13, 12)) -> Iterator[Path]:
+    """Where a library may be, newest first in each place: paths, then bare names of some versions for the loader."""
     for package in packages:
         for folder in _package(package):
             yield from _newest(folder, name)
     homes = [Path(home) / "lib64" for key in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(key))]
     for folder in (*homes, *map(Path, FOLDERS)):
         yield from _newest(folder, name)
-    for major in (13, 12):
+    for major in versions:
         yield Path(f"lib{name}.so.{major}")
 
 

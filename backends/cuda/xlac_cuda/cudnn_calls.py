@@ -1,0 +1,107 @@
+"""Convolutions and attention by cuDNN: a plan is found once for each problem, and used at every call."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+
+from xlac_cuda.cudnn import WITHOUT, Cudnn, wanted
+from xlac_cuda.cudnn_graph import Choice, Machine, Operations, Plan
+from xlac_cuda.cudnn_names import Attribute, Kind
+from xlac_cuda.cudnn_problems import ALIGNED, Problem, offsets, refused, written
+from xlac_cuda.gpu import Gpu
+from xlac_cuda.plan import Arrays, Whole
+from xlac_sdk.attentions import Attention
+from xlac_sdk.library import problem
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+A = Attribute
+LEAST, ATTENTION = (9, 0), (9, 21)  # versions: of the library, and of its softmax and band mask
+
+_known: dict[object, Choice] = {}  # engines that heuristics chose in this process
+_lock = threading.Lock()
+
+
+class CudnnCalls:
+    """The calls of one program on one GPU. The context is current in every method, and only one of them runs at a time."""
+
+    def __init__(self, gpu: Gpu, attends: bool) -> None:
+        self.gpu = gpu
+        self.dnn = wanted(ATTENTION if attends else LEAST)
+        self.handle = self.dnn.handle()
+        self._plans: dict[tuple[Problem, tuple[int, ...]], _Planned] = {}
+
+    def __call__(self, whole: Whole, arrays: Arrays, stream: int) -> None:
+        """Asks for one operation, in a stream."""
+        asked = problem(whole.step.attributes)
+        assert isinstance(asked, Problem)
+        if asked.result.empty:
+            return
+        *places, workspace = (place.at(arrays) for place in whole.places)
+        addresses = [place + offset for place, offset in zip(places, offsets(asked), strict=True)]
+        key = asked, tuple(min(ALIGNED, address & -address) for address in addresses)
+        if key not in self._plans:
+            self._plans[key] = _Planned(self.dnn, self.handle, self.gpu, *key)
+        self.dnn("cudnnSetStream", self.handle, stream)
+        self._plans[key].run(addresses, workspace)
+
+    def close(self) -> None:
+        """Gives everything back."""
+        for plan in self._plans.values():
+            plan.operations.close()
+        self._plans.clear()
+        self.dnn("cudnnDestroy", self.handle)
+
+
+class _Planned:
+    """One problem for arguments of some alignment."""
+
+    def __init__(self, dnn: Cudnn, handle: int, gpu: Gpu, asked: Problem, alignments: tuple[int, ...]) -> None:
+        self.dnn, self.handle = dnn, handle
+        self.operations = Operations(dnn, Machine.of(handle))
+        try:
+            self._written = written(asked, self.operations, alignments)
+            graph = self.operations.graph()
+            key = dnn.number, gpu.name, gpu.processors, asked, alignments
+            with _lock:
+                plan = self._again(graph, asked, _known.get(key)) or self._suggested(graph, asked)
+                _known[key] = plan.choice
+            self._plan = plan.descriptor
+        except BaseException:
+            self.operations.close()
+            raise
+
+    def run(self, addresses: Sequence[int], workspace: int) -> None:
+        """Asks for it, in the stream of the handle."""
+        scalars = self._written.scalars
+        pack = self.dnn.create(Kind.VARIANT_PACK)
+        try:
+            self.dnn.set(pack, A.VARIANT_PACK_UNIQUE_IDS, [*self._written.arguments, *scalars])
+            self.dnn.set(pack, A.VARIANT_PACK_DATA_POINTERS, [*addresses, *map(ctypes.addressof, scalars.values())])
+            self.dnn.set(pack, A.VARIANT_PACK_WORKSPACE, [workspace])
+            self.dnn("cudnnBackendFinalize", pack)
+            self.dnn("cudnnBackendExecute", self.handle, self._plan, pack)
+        finally:
+            self.dnn("cudnnBackendDestroyDescriptor", pack)
+
+    def _again(self, graph: int, asked: Problem, choice: Choice | None) -> Plan | None:
+        """The plan of what was chosen before."""
+        return None if choice is None else self.operations.chosen(graph, choice, refused(asked), asked.workspace)
+
+    def _suggested(self, graph: int, asked: Problem) -> Plan:
+        """The first plan of the library's heuristics."""
+        plan = next(self.operations.suggested(graph, refused(asked), asked.workspace), None)
+        if plan is None:
+            problem = f"{_told(asked)}: cuDNN {'.'.join(map(str, self.dnn.version))} has no engine for it on this GPU"
+            raise UnsupportedError(Diagnostic("XL5222", problem, hint=WITHOUT))
+        return plan
+
+
+def _told(asked: Problem) -> str:
+    """`a convolution of bf16[8, 64, 56, 56] by [64, 64, 3, 3] with bias, relu`"""
+    if isinstance(asked, Attention):
+        sides = ", ".join(str(list(side.extents)) for side in (asked.queries, asked.keys, asked.values))
+        return f"attention of {asked.queries.dtype} {sides}" + (" with a mask" if asked.mask else "") + (", causal" if asked.causal else "")
+    after = ", ".join(part for part in ("addend" if asked.addend else "", "bias" if asked.biased else "", asked.activation) if part)
+    return f"a convolution of {asked.x.dtype}{list(asked.x.extents)} by {list(asked.kernel.extents)}" + (f" with {after}" if after else "")
