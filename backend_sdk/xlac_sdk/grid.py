@@ -187,7 +187,8 @@ class _Meetings:
     """Finds barriers and exchanges that some threads of a block might not reach.
 
     A name differs between threads when its value may: the thread's number, whatever is computed from one that differs,
-    or read from memory that threads write, and a variable assigned where only some threads come.
+    or read from memory that threads of other blocks write too, or each of their own, and a variable assigned where only some
+    threads come. What all threads of a block read at one place of its SHARED memory is the same.
     """
 
     def __init__(self, kernel: Kernel, found: Grid) -> None:
@@ -243,7 +244,7 @@ class _Meetings:
                 case Var(name=name):
                     found = name in self.differ
                 case Load(buffer=Buffer(space=space, access=access)):
-                    found = found or space is not Space.GLOBAL or access is not Access.READ
+                    found = found or space is Space.LOCAL or (space is Space.GLOBAL and access is not Access.READ)
                 case Exchange():
                     found = True
             known[id(one)] = found

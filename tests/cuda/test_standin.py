@@ -107,6 +107,18 @@ def test_a_planted_fault_is_caught(counts: Counts, name: str) -> None:
     assert said in counts.fault and counts.fault.startswith("planted: ")
 
 
+TICKET = """
+    __shared__ unsigned last;
+    unsigned b = blockIdx.x;
+    float v = x[b + 1];
+    if (threadIdx.x == 0) { y[b + 1] = v; __threadfence(); }
+    __syncthreads();
+    if (threadIdx.x == 32) last = atomicInc((unsigned *)x, gridDim.x - 1) == gridDim.x - 1;
+    __syncthreads();
+    if (last) { __threadfence(); if (threadIdx.x == 5) { float sum = 0.0f; for (int i = 0; i < gridDim.x; ++i) sum += y[i + 1]; y[9] = sum; } }
+"""
+"""The last of several blocks adds what they found; x begins with a zero."""
+
 WATCHED = {
     "a write just outside": ("y[n + threadIdx.x] = 1.0f;", "written at byte 1024 of an allocation of 1024 bytes"),
     "a read just outside": ("y[threadIdx.x] = x[threadIdx.x == 9 ? n : 0];", "read at byte 1024"),
@@ -131,6 +143,9 @@ WATCHED = {
         "a race in shared memory",
     ),
     "two blocks that write one place": ("y[threadIdx.x] = blockIdx.x;", "a race in global memory"),
+    "parts of another block that it did not fence": (TICKET.replace("y[b + 1] = v; __threadfence();", "y[b + 1] = v;"), "a race in global memory"),
+    "parts read without a fence": (TICKET.replace("if (last) { __threadfence();", "if (last) {"), "a race in global memory"),
+    "parts read before all are there": (TICKET.replace("if (last)", "if (b == 0 || last)"), "a race in global memory"),
     "a sum that is not atomic": ("if (threadIdx.x == 0) { y[0] = blockIdx.x; } else atomicAdd(&y[0], 1.0f);", "a race in global memory"),
 }  # fmt: skip
 
@@ -156,6 +171,12 @@ def test_what_is_ordered_is_no_race(counts: Counts) -> None:
     """
     found = run(body, watched=True)
     assert (found[:64] == np.arange(64)[::-1] + np.where(np.arange(64) % 2, 1, -1)).all()
+
+
+def test_fences_and_tickets_order_blocks(counts: Counts) -> None:
+    found = run(TICKET, watched=True, blocks=3)
+    assert found[1:4].tolist() == [1, 2, 3]
+    assert found[9] == 6
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from xlac_sdk.grid import grid
@@ -96,7 +97,8 @@ def _block(body: tuple[Stmt, ...], names: Names, space: Space) -> Iterator[Touch
                     names[counter.name] = turn
                     yield from _block(inner, names, space)
             case If(condition=condition, then=then, otherwise=otherwise):
-                yield from _block(then if _number(condition, names) else otherwise, names, space)
+                with suppress(Unknown):
+                    yield from _block(then if _number(condition, names) else otherwise, names, space)
             case Store(buffer=buffer, index=index, value=value, mask=mask):
                 if buffer.space is space and _active(mask, names):
                     yield _touch(buffer, index, value.lanes, names, written=True)

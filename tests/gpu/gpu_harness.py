@@ -22,6 +22,7 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.leaf import Param
 from xlac.passes.specialize import substituted
+from xlac.schedule.gpu.ticket import FENCE, TICKET
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpret import Interpreter
@@ -40,7 +41,7 @@ SMALL = Target(
 
 LARGE = Target(
     "large-gpu", warp=32, block_threads=1024, shared_bytes=227 << 10, access_bytes=16, processors=132, l2_bytes=50 << 20,
-    fma=True, primitives=frozenset(Primitive),
+    fma=True, primitives=frozenset(Primitive), instructions=frozenset({FENCE, TICKET}),
 )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
     (ALONE, (blocks(threads(If(FEW, (), (Let(V, Exchange(ONE, 1)),)))),)),
     (ALONE, (blocks(threads(For(Var("i", I64), ZERO, THREAD, (Barrier(),)))),)),
     (ALONE, (blocks(threads(Let(Var("c", DType.BOOL), FEW), If(Var("c", DType.BOOL), (Barrier(),)))),)),
-    (ALONE, (blocks(Allocate(TILE), threads(Store(TILE, THREAD, ONE), If(build.apply(P.LT, Load(TILE, ZERO), ONE), (Barrier(),)))),)),
+    (ALONE, (blocks(Allocate(TILE), threads(Store(TILE, THREAD, ONE), If(build.apply(P.LT, Load(TILE, THREAD), ONE), (Barrier(),)))),)),
     (ALONE, (blocks(threads(Let(V, ONE, True), If(FEW, (Assign(V, ONE),)), If(build.apply(P.LT, V, ONE), (Barrier(),)))),)),
     (ALONE, (blocks(threads(If(FEW, (Instruction("any", (), (Barrier(),)),)))),)),
     ("an exchange over 16 among 24 threads", (blocks(threads(Let(V, Exchange(ONE, 16)), count=24)),)),
@@ -86,10 +86,12 @@ def test_a_broken_grid_is_named(message: str, body: tuple[Stmt, ...]) -> None:
 
 
 def test_conditions_that_all_threads_share_are_no_fault() -> None:
-    """A block's number, a size, what is read at a place of those: all threads of a block go the same way."""
+    """A block's number, a size, what is read at a place of those, or from memory that the block shares: all threads of a
+    block go the same way."""
     size = Var("n", I64, low=0, high=64)
     same = build.apply(P.LT, Load(X, BLOCK), ONE)
     body = threads(
+        If(build.apply(P.LT, Load(TILE, ZERO), ONE), (Barrier(),)),
         If(build.apply(P.LT, BLOCK, size), (Barrier(), Let(V, Exchange(ONE, 16)))),
         If(same, (For(Var("i", I64), ZERO, size, (Barrier(),)),)),
     )

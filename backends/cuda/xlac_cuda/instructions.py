@@ -16,6 +16,8 @@ INSTRUCTIONS = {
     "cuda.copy_async.commit": "copy_commit()",
     "cuda.copy_async.wait": "copy_wait<{0}>()",
     "cuda.warp_barrier": "warp_barrier()",
+    "cuda.fence": "memory_fence()",
+    "cuda.ticket": "take_ticket(&{0}[{1}], {2}, &{3}[0])",
     "cuda.mma.m16n8k16.bf16": MULTIPLY.format(kind="Bf16Product"),
     "cuda.mma.m16n8k16.f16": MULTIPLY.format(kind="F16Product"),
     "cuda.mma.m16n8k32.i8": MULTIPLY.format(kind="I8Product"),
@@ -46,6 +48,7 @@ HOPPER = {
 """Of sm_90a. No GPU has run them yet, so schedules see them only where `--arch sm_90a+wgmma` asks for them."""
 
 FUNCTIONS = {
+    "take_ticket(": "tickets.cuh",
     "copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh", "multiply_group<": "warpgroups.cuh", "copy_box(": "copy_engine.cuh",
 }  # fmt: skip
 """What is called, and the file that has it."""

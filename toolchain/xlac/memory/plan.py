@@ -93,15 +93,15 @@ class Planner:
         kept: dict[str, Argument] = {}
         for node in dict.fromkeys((*graph.inputs, *graph.nodes())):
             if isinstance(node.op, Param) and node.op.kind == "state":
-                symbol = f"state{len(kept)}"
-                slot = Slot(
-                    node.op.name, symbol, node.type.dtype, node.shape, Role.STATE, self.state_bytes,
-                    origin=node.origin,
-                )  # fmt: skip
-                self.slots.append(slot)
-                self.state_bytes += -(-slot.nbytes // ALIGN) * ALIGN
-                kept[node.op.name] = places[node] = Argument(slot)
+                kept[node.op.name] = places[node] = self.kept(node.type, node.op.name, f"state{len(kept)}", node.origin)
         return kept
+
+    def kept(self, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Argument:
+        """Memory of the state block."""
+        slot = Slot(name, symbol, type.dtype, type.shape, Role.STATE, self.state_bytes, origin=origin)
+        self.slots.append(slot)
+        self.state_bytes += -(-slot.nbytes // ALIGN) * ALIGN
+        return Argument(slot)
 
     def slot(self, role: Role, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Slot:
         slot = Slot(name, symbol, type.dtype, type.shape, role, origin=origin)
@@ -232,7 +232,8 @@ class Planner:
                 return Argument(self.constants.packed(value))
             case Scratch():
                 if value not in scratch:
-                    scratch[value] = self.temporary(Type(value.dtype, (value.size,)))
+                    type = Type(value.dtype, (value.size,))
+                    scratch[value] = self.kept(type, "", f"s{len(self.slots)}") if value.lasting else self.temporary(type)
                 return scratch[value]
 
     def copies(self, moves: Sequence[tuple[Argument, Argument, Type]]) -> list[Step]:

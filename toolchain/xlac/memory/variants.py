@@ -10,7 +10,7 @@ from xlac_sdk.kernel import Kernel
 from xlac_sdk.program import Case, Choice, Launch, Program, Role, Slot, Step, touched, walk
 from xlac_sdk.rewrite_program import with_kernels, with_slots
 
-FIXED = (Role.INPUT, Role.OUTPUT, Role.STATE)  # memory that is the same whatever runs
+FIXED = (Role.INPUT, Role.OUTPUT, Role.STATE)  # memory that is the same whatever runs; state without a name is a kernel's
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +33,7 @@ def merged(general: Program, variants: Sequence[Variant]) -> Program:
     live = max(program.facts["live_bytes"] for program in programs)
     return replace(
         general, slots=tuple(merging.slots), steps=(Choice(cases, general.steps),), constants=merging.constants,
-        arena_bytes=max(program.arena_bytes for program in programs), facts={**general.facts, "live_bytes": live},
+        arena_bytes=max(program.arena_bytes for program in programs), state_bytes=merging.state_bytes, facts={**general.facts, "live_bytes": live},
     )  # fmt: skip
 
 
@@ -43,6 +43,7 @@ class _Merging:
     def __init__(self, general: Program) -> None:
         self.general = general
         self.slots = list(general.slots)
+        self.state_bytes = general.state_bytes
         self.fixed = {(slot.role, slot.name): slot for slot in general.slots if slot.role in FIXED}
         self.constants = dict(general.constants)
         self.held = {fingerprint(self.constants[s.symbol]): s for s in general.slots if s.role is Role.CONSTANT}
@@ -51,6 +52,7 @@ class _Merging:
     def case(self, number: int, variant: Variant) -> Case:
         program = with_kernels(variant.program, self.kernel)
         slots = {slot: self.slot(number, slot, program) for slot in program.slots}
+        self.state_bytes += program.state_bytes
         sizes = tuple((symbol, variant.sizes[symbol.name]) for symbol in self.general.sizes if symbol.name in variant.sizes)
         return Case(sizes, with_slots(program.steps, slots))
 
@@ -64,6 +66,8 @@ class _Merging:
 
     def slot(self, number: int, slot: Slot, program: Program) -> Slot:
         """The slot that stands for one of a variant."""
+        if slot.role is Role.STATE and not slot.name:  # each case has its own
+            return self.added(number, replace(slot, offset=self.state_bytes + slot.offset))
         if slot.role in FIXED:
             return self.fixed[slot.role, slot.name]
         if slot.role is Role.TEMPORARY:

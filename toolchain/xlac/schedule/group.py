@@ -60,11 +60,15 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scratch:
-    """Memory that a scheduled group needs between its own launches; the planner places it in the arena."""
+    """Memory that a scheduled group needs between its own launches; the planner places it in the arena.
+
+    `lasting` memory is zero at first and the group's own from call to call.
+    """
 
     dtype: DType
     size: Dim  # elements
     hint: str = "scratch"
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -91,6 +91,9 @@ STANDIN_SHARED_API void copy_box(void *to, const void *map, void *barrier, const
 STANDIN_SHARED_API void begin_product(const Product &product);
 STANDIN_SHARED_API void settle_products(unsigned left, unsigned site);
 
+// What this thread did before is seen by who sees what it does after.
+STANDIN_SHARED_API void memory_fence();
+
 // Ends the launch: the kernel did what it must not.
 [[noreturn]] STANDIN_SHARED_API void fault(const char *what);
 

@@ -68,6 +68,15 @@ class Acting {
 };
 void watch_copied(const char *at, size_t bytes, bool write);
 
+// ---- what fences order between blocks (fences.cpp)
+
+void fences_of_launch(bool watched);
+void fences_of_block();
+uint32_t fences_so_far();  // of this thread
+void changed_atomically(const void *word);
+// Whether an access of another block's thread, which had fenced memory so often then, lies before what this thread does.
+bool ordered_by_fences(uint32_t other, uint32_t number, uint32_t fenced);
+
 // ---- what watch.cpp is told
 
 void watch_launch(const Launch &launch);

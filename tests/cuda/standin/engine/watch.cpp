@@ -3,7 +3,7 @@
 // g++ reports the accesses (-fsanitize=thread, whose own runtime is not linked: these functions are). Two accesses to
 // a byte by two threads race when one writes, not both are atomic, and no barrier of the block, nor a __syncwarp of
 // their warp, nor barriers in shared memory on which one arrived and the other waited, lie between them. Different
-// blocks of a launch are never ordered.
+// blocks of a launch are ordered by fences and atomic accesses (fences.cpp), or not at all.
 #include <algorithm>
 #include <cstdio>
 #include <unordered_map>
@@ -19,6 +19,7 @@ struct Access {
     uint32_t clock = 0, warp_clock = 0;
     uint32_t epoch = 0;  // of the thread: how often it has let others know
     bool atomic = false;
+    uint32_t fences = 0;  // of the thread before it
 };
 
 struct Cell {
@@ -43,7 +44,7 @@ bool inside(const Range &range, const char *at, size_t bytes) { return range.sta
 Access now() {
     uint32_t threads = block.extent.x * block.extent.y * block.extent.z;
     uint32_t epoch = watch.acting ? (*watch.acting)[thread->number] : watch.epochs.empty() ? 1 : watch.epochs[thread->number];
-    return {block.number * threads + thread->number + 1, block.clock, thread->warp_clock, epoch, watch.atomic};
+    return {block.number * threads + thread->number + 1, block.clock, thread->warp_clock, epoch, watch.atomic, fences_so_far()};
 }
 
 bool knows_of(const Access &before, uint32_t number) {
@@ -56,7 +57,7 @@ bool races(const Access &before, const Access &after) {
     if (!before.who || before.who == after.who || (before.atomic && after.atomic)) return false;
     uint32_t threads = block.extent.x * block.extent.y * block.extent.z;
     uint32_t a = before.who - 1, b = after.who - 1;
-    if (a / threads != b / threads) return true;
+    if (a / threads != b / threads) return !ordered_by_fences(a / threads, a % threads, before.fences);
     if (before.clock != after.clock || knows_of(before, a % threads)) return false;
     bool one_warp = a % threads / WARP == b % threads / WARP;
     return !one_warp || before.warp_clock == after.warp_clock;
@@ -136,6 +137,7 @@ void watch_launch(const Launch &launch) {
     watch.launch = &launch;
     watch.global.clear();
     watch.acting = nullptr;
+    fences_of_launch(true);
     watch.on = true;
 }
 
@@ -144,6 +146,7 @@ void watch_block(unsigned char *dynamic, size_t bytes) {
     watch.dynamic = {start, start + bytes};
     watch.dynamic_cells.assign(bytes, Cell{});
     watch.known.clear(), watch.epochs.clear();
+    fences_of_block();
     watch.fixed_cells.assign(watch.launch->shared.stop - watch.launch->shared.start, Cell{});
 }
 
@@ -194,6 +197,7 @@ void watch_copied(const char *at, size_t bytes, bool write) { access(at, bytes, 
 
 void watch_end() {
     watch.on = false;
+    fences_of_launch(false);
     watch.global.clear();
 }
 

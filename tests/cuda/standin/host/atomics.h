@@ -28,6 +28,10 @@ STANDIN_ATOMIC(atomicXor, before ^ value)
 STANDIN_ATOMIC(atomicExch, value)
 #undef STANDIN_ATOMIC
 
+template <class T> T atomicInc(T *at, T most) {
+    return standin::atomically(at, [=](T before) -> T { return before >= most ? 0 : before + 1; });
+}
+
 template <class T> T atomicCAS(T *at, T expected, T value) {
     return standin::atomically(at, [=](T before) { return before == expected ? value : before; });
 }

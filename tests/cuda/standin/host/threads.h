@@ -13,7 +13,7 @@
 
 #define __syncthreads() standin::barrier(__LINE__)
 #define __syncwarp(...) standin::sync_warp(__LINE__ __VA_OPT__(, ) __VA_ARGS__)
-#define __threadfence() ((void)0)
+#define __threadfence() standin::memory_fence()
 #define __threadfence_block() ((void)0)
 
 #define __shfl_sync(mask, value, source, ...) standin::shuffle(mask, value, (source) & 31, __LINE__)

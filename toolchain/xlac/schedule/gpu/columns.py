@@ -43,7 +43,7 @@ class Columns(RowBlocks):
             turns = max(1, at_opt(self.vectors) // TURNS)
             while self.lanes > 1 and results // self.lanes * turns < busy:
                 self.lanes //= 2
-        self.along = along
+        self.along, self.part_lanes = along, self.lanes
         self.rows = volume(tuple(r.extent for r in self.kept if r is not along)) * (along.extent // self.lanes if along else 1)
         self._share(at_opt(self.vectors), at_opt(self.rows))
 

@@ -1,7 +1,7 @@
 """Reductions on a GPU with few results and many elements: pieces of every result have blocks of their own.
 
-A first launch leaves the part of each piece in scratch memory, a second combines them. How many pieces there are depends
-on the target and the shapes, so results do not differ from call to call.
+The blocks leave their parts in scratch memory, and the last of them combines these, or a second launch where the target
+has no tickets. How many pieces there are depends on the target and the shapes, so results do not differ from call to call.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from xlac.schedule.accumulate import Accumulator
 from xlac.schedule.elements import Elements
 from xlac.schedule.gpu.columns import Columns
 from xlac.schedule.gpu.grid import RESIDENT
-from xlac.schedule.gpu.rows import RowBlocks, place_of_part
+from xlac.schedule.gpu.pieces import place_of_part
+from xlac.schedule.gpu.rows import RowBlocks
 from xlac.schedule.group import Group, Scheduled, Scratch
 from xlac.schedule.passes import Pass, Space
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Access, Expr
 from xlac_sdk.target import Target
 
-BLOCK_WORK = 1 << 9  # elements for each multiprocessor that make a second launch worth while, times the blocks there are
+BLOCK_WORK = 1 << 9  # elements for each multiprocessor that make combining parts worth while, times the blocks there are
 
 
 def schedule(group: Group, target: Target, name: str, space: Space) -> Scheduled:
-    """Two launches."""
+    """One launch, or two."""
     rows = of_group(Elements(Builder(), group, target), space)
     blocks = at_opt(ceil_div(rows.rows, rows.side))
     rows.cut(max(1, 2 * RESIDENT * max(1, target.processors) // (rows.threads * blocks)))
     rows.write()
+    if rows.finishes:
+        return Scheduled((rows.elements.launch(name, cost.work(group)),))
     combine = _Combine(Elements(Builder(), group, target), space)
     combine.take(rows)
     combine.write()
@@ -72,8 +75,7 @@ class _Combine(RowBlocks):
                 with self.elements.guarded(guard):
                     self._take_parts(one, gathered, piece, kept)
         self._finish_pass(one, gathered, kept)
-        with self._only(self._firsts()):
-            self._store_results(kept)
+        self.store_results(kept)
 
     def _take_parts(self, one: Pass, gathered: Mapping[Node, Accumulator], piece: Expr, kept: tuple[Expr, ...]) -> None:
         for r in one.reductions:

@@ -19,7 +19,8 @@ from xlac.ops.reduction import Reduce
 from xlac.schedule import cost
 from xlac.schedule.access import Run, expand
 from xlac.schedule.accumulate import Accumulator, rounded
-from xlac.schedule.elements import Elements, is_immediate, linear, row_major
+from xlac.schedule.elements import Elements, is_immediate
+from xlac.schedule.gpu import pieces, ticket
 from xlac.schedule.gpu.elementwise import access_lanes
 from xlac.schedule.gpu.grid import at_least, grid, unravelled
 from xlac.schedule.gpu.keep import read_again
@@ -30,7 +31,6 @@ from xlac.schedule.passes import Pass, Space, reduced_inputs
 from xlac.schedule.rows import Rows
 from xlac_sdk import build
 from xlac_sdk.build import Builder
-from xlac_sdk.kernel import Access as KernelAccess
 from xlac_sdk.kernel import Buffer, Expr
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
@@ -60,6 +60,7 @@ class RowBlocks(Rows):
         """How many threads share a row, and how many vectors of it each has."""
         self.each = self.survey.flops + len(self.survey.accesses)
         self.pieces: Dim = 1
+        self.part_lanes = 1  # of what a block adds to a row
         run = self.vector or Run(volume(()), ())
         self.lanes = 1 if self.ordered or not self.by_row else access_lanes(self.target, self.survey, run, alone=False)
         others = [r.extent for r in self.reduced if r is not self.vector]
@@ -88,6 +89,7 @@ class RowBlocks(Rows):
             if self.pieces != 1:
                 self.piece = builder.let("piece", build.div(here.block, blocks))
                 block = builder.let("block", build.mod(here.block, blocks))
+            self.shared_result = block, blocks
             row, self.lane = self._place_of_thread(block)
             self.there: Expr | None = None
             if divisor(self.rows) % self.side:
@@ -120,32 +122,37 @@ class RowBlocks(Rows):
             for node, buffer in homes.get(number, {}).items():
                 self._bind_home(node, buffer)
         if self.plan.results and self.pieces == 1:
-            with self._only(self._firsts()):
-                self._store_results(kept)
+            self.store_results(kept)
+
+    def store_results(self, kept: Index) -> None:
+        with self.only(self.firsts()):
+            self._store_results(kept)
 
     def _accumulator(self, reduction: Node) -> Accumulator:
         return Accumulator(self.elements, reduction, self.lanes, 1)
 
     def _finish_pass(self, one: Pass, gathered: Mapping[Node, Accumulator], kept: Index) -> None:
         """The results of a pass, or what a stretch of it adds to them."""
-        totals = self._combine(gathered)
         if self.pieces == 1:
-            for r, values in totals.items():
-                self._deliver(r, kept, rounded(self.elements, r, values))
-            self._settle(one, kept)
+            self.deliver(one, gathered, kept)
             return
-        with self._only(self._firsts()):
-            for r, (value,) in totals.items():
-                buffer = self.elements.parameter(self.scratch[r], KernelAccess.WRITE)
-                self.elements.store_to(buffer, place_of_part(self.space, self.piece, kept), value)
+        pieces.store(self, self._combine(gathered), kept)
+        if self.finishes:
+            pieces.finish(self, one, kept)
 
-    def _firsts(self) -> list[Expr]:
+    def deliver(self, one: Pass, gathered: Mapping[Node, Accumulator], kept: Index) -> None:
+        """The results of a pass, for all that reads them."""
+        for r, values in self._combine(gathered).items():
+            self._deliver(r, kept, rounded(self.elements, r, values))
+        self._settle(one, kept)
+
+    def firsts(self) -> list[Expr]:
         """What holds for one thread of each row."""
         first = build.apply(P.EQ, self.lane, build.index(0)) if self.width > 1 else None
         return [c for c in (self.there, first) if c is not None]
 
     @contextmanager
-    def _only(self, conditions: Sequence[Expr]) -> Iterator[None]:
+    def only(self, conditions: Sequence[Expr]) -> Iterator[None]:
         """What is done by threads for which all conditions hold."""
         if not conditions:
             yield
@@ -190,10 +197,12 @@ class RowBlocks(Rows):
         left = build.apply(P.MIN, build.index(self.length), build.sub(self.vectors, start))
         return start, bounded(self.builder, left, self.length), 1
 
-    def cut(self, pieces: int) -> None:
-        """From now on rows are cut into pieces, each with blocks of its own, that leave their parts in scratch memory."""
+    def cut(self, count: int) -> None:
+        """From now on rows are cut into pieces, each with blocks of its own, that leave their parts in scratch memory. Where
+        the target has tickets, the last block combines them."""
+        self.finishes = ticket.has_tickets(self.target)
         usual = at_opt(self.vectors)
-        self.length = -(-usual // (max(1, pieces) * self.width)) * self.width
+        self.length = -(-usual // (max(1, count) * self.width)) * self.width
         span = self.width * AHEAD
         even = span * at_least(-(-self.length // span))
         if divisor(self.vectors) % even == 0:  # nothing to test for in the loops
@@ -238,7 +247,7 @@ class RowBlocks(Rows):
             accumulator.add(0, values, self.lanes, None if guard is None else build.splat(guard, self.lanes))
         if not homes and not one.stores:
             return
-        with self._only([] if guard is None else [guard]):
+        with self.only([] if guard is None else [guard]):
             for node, buffer in homes.items():
                 value = self.elements.at(node, self.space.index(node, index, zero))
                 self.elements.store_to(buffer, self._home(vector), value)
@@ -290,9 +299,3 @@ class RowBlocks(Rows):
 
     def _bind_home(self, node: Node, buffer: Buffer) -> None:
         self.elements.bind_value(node, lambda _: self.elements.load(buffer, self._home(self.at_vector)))
-
-
-def place_of_part(space: Space, piece: Expr, index: Index) -> Expr:
-    """Where a part of a result lies: pieces one after another, each with all results."""
-    kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
-    return build.add(build.mul(piece, volume(space.kept)), linear(kept, row_major(space.kept), space.kept))
