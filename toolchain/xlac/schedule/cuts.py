@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from math import prod
 
 from xlac.ir.dims import Dim, at_opt, ceil_div, volume
 from xlac.schedule import tiles
@@ -19,39 +21,76 @@ PIECE_FLOPS = 1 << 18  # operations of such a piece at least
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How the result is cut: row tiles on both row axes, panels of columns, and blocks of row tiles on `axis`."""
+    """How the result is cut: row tiles on both row axes, panels of columns, and blocks of row tiles on `axis`.
+
+    A block's rows of the left operand stay in the second cache while all panels pass. Where a panel crosses a block is
+    cut once more, into `parts` pieces of `piece` tiles, which threads share.
+    """
 
     rows: tuple[Split | OpenSplit, Split | OpenSplit]
     panels: Dim
     axis: int  # the row axis that blocks divide
-    block: int  # tiles of that axis in a block
+    piece: int  # tiles of that axis in a piece
+    parts: int = 1  # pieces in a block
     chunks: int = 1  # parts of the sum that are added apart
+
+    @property
+    def block(self) -> int:
+        """Tiles of the axis in a block."""
+        return self.piece * self.parts
 
     @property
     def blocks(self) -> Dim:
         return ceil_div(self.rows[self.axis].count, self.block)
 
+    @property
+    def pieces(self) -> Dim:
+        """Along the axis, in all blocks; a last block may have fewer."""
+        return ceil_div(self.rows[self.axis].count, self.piece)
+
 
 def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     """Blocks of rows as large as stay in half the second cache, and enough pieces for every thread."""
     rows = (split_of(c.rows[0].extent, tile.rows[0]), split_of(c.rows[1].extent, tile.rows[1]))
-    tiles_of = tuple(max(1, at_opt(split.count)) for split in rows)
     panels = panel_count(c.columns.extent, tile)
     axis = 0 if c.rows[0].extent != 1 else 1
-    other = max(1, c.rows[1 - axis].usual)
-    per_tile = tile.rows[axis] * other * max(1, at_opt(c.depth)) * c.left.dtype.nbytes
-    block = max(1, target.l2_bytes // 2 // per_tile)
-    outer = at_opt(volume(tuple(a.extent for a in c.outer)))
+    count = max(1, at_opt(rows[axis].count))
+    chunks = _chunks(c, tile, target, max(1, at_opt(rows[1].count))) if c.rows[0].extent == 1 else 1
+    most = _near(c, axis, tile.rows[axis], count, target.l2_bytes // 2)
+    if chunks > 1:  # the sums of a block wait in memory
+        most = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
+    block = tiles.even(count, max(1, min(most, count))).step
+    parts = 1
     if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
         pieces = max(CHUNKS * target.threads, min(PIECES * target.threads, c.flops // PIECE_FLOPS))
-        wanted = -(-pieces // max(1, outer * at_opt(panels)))
-        block = min(block, max(1, tiles_of[axis] // wanted))
-    chunks = _chunks(c, tile, target, tiles_of[1]) if c.rows[0].extent == 1 else 1
-    if chunks > 1:
-        room = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
-        block = tiles_of[1] if target.threads == 1 else block
-        block = max(1, min(block, room))
-    return Cut(rows, panels, axis, tiles.even(tiles_of[axis], min(block, tiles_of[axis])).step, chunks)
+        others = at_opt(volume(tuple(a.extent for a in c.outer)) * panels) * -(-count // block)
+        parts = min(block, -(-pieces // max(1, others)))
+    piece = -(-block // parts)
+    return Cut(rows, panels, axis, piece, -(-block // piece) if chunks == 1 else 1, chunks)
+
+
+def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:
+    """How many of `count` tiles of `step` rows along an axis read so much of the left operand that it fits `room` bytes."""
+    others = [(a.usual, a.left) for a in (c.rows[1 - axis], *c.inner)]
+
+    def nbytes(many: int) -> int:
+        return _distinct([(many * step, c.rows[axis].left), *others]) * c.left.dtype.nbytes
+
+    return bisect_right(range(1, count + 1), room, key=nbytes)
+
+
+def _distinct(loops: list[tuple[int, Dim]]) -> int:
+    """Elements that nested loops of (extent, stride) read, each counted once: windows that overlap read the same ones."""
+    reaches = [(1, 1)]  # (stride, extent) of loops that no longer overlap
+    for stride, extent in sorted((abs(at_opt(stride)), extent) for extent, stride in loops):
+        base, reach = reaches[-1]
+        if stride == 0 or extent <= 1:
+            continue
+        if stride % base == 0 and stride // base <= reach:
+            reaches[-1] = base, reach + (extent - 1) * (stride // base)
+        else:
+            reaches.append((stride, extent))
+    return prod(reach for _, reach in reaches)
 
 
 def _chunks(c: Contraction, tile: Tile, target: Target, row_tiles: int) -> int:

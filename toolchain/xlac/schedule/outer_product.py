@@ -13,7 +13,7 @@ from xlac.ir.dims import Dim, Shape, at_opt, volume
 from xlac.schedule import tiles, turned
 from xlac.schedule.ahead import Ahead, ahead, pays
 from xlac.schedule.contraction import Axis, Contraction, multiply_add, offset, overlap, read, unravel, zero
-from xlac.schedule.cuts import PARALLEL_FLOPS, cut
+from xlac.schedule.cuts import PARALLEL_FLOPS, PIECE_FLOPS, cut
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.nest import bounded
@@ -48,20 +48,21 @@ class OuterProduct:
         self.turned = isinstance(c.columns.extent, int) and turned.pays(epilogue, c, tile, target)
 
     def write(self) -> None:
-        """The loops over outer axes, blocks of rows and panels, fused into one that may run in parallel."""
+        """The loops over outer axes, blocks of rows, panels and pieces, fused into one that may run in parallel."""
         c, builder = self.c, self.builder
-        extents = [*(a.extent for a in c.outer), self.cut.blocks, self.cut.panels]
+        extents = [*(a.extent for a in c.outer), self.cut.blocks, self.cut.panels, self.cut.parts]
         turns = volume(tuple(extents))
         items = at_opt(turns)
         each = max(1, c.flops // max(1, items))
         parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
         kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
-        grain = min(max(1, PARALLEL_FLOPS // each), max(1, items // 2))
+        grain = min(max(1, PIECE_FLOPS // each), max(1, items // 2))
         with builder.loop("t", 0, turns, kind=kind, grain=grain) as t:
-            *outer, block, panel = unravel(builder, self._turned(t, turns, 1), extents)
+            *outer, block, panel, part = unravel(builder, self._turned(t, turns, 1), extents)
+            piece = build.add(build.mul(block, self.cut.parts), part)
 
             def emit(column: Expr, vectors: int, partial: build.Number) -> None:
-                self._panel(outer, block, column, vectors, partial)
+                self._panel(outer, piece, column, vectors, partial)
 
             each_panel(builder, c.columns.extent, self.tile, panel, emit)
 
@@ -69,8 +70,8 @@ class OuterProduct:
         """The counter of a loop from 0, by steps, or from the last step down to 0."""
         return self.builder.let("back", build.sub(stop - step, counter)) if self.backward else counter
 
-    def _panel(self, outer: list[Expr], block: Expr, column: Expr, vectors: int, partial: build.Number) -> None:
-        """One panel of columns: all row tiles of a block. `partial` columns of the last vector, 0 when it is full."""
+    def _panel(self, outer: list[Expr], piece: Expr, column: Expr, vectors: int, partial: build.Number) -> None:
+        """One panel of columns: all row tiles of a piece. `partial` columns of the last vector, 0 when it is full."""
         builder, c = self.builder, self.c
         right = builder.let("b", self.right.base(outer, column, c.depth))
         left = offset(c.outer, outer, "left", c.left.offset)
@@ -78,7 +79,7 @@ class OuterProduct:
             counts = build.ramp(0, 1, self.tile.lanes)
             self.mask = builder.let("mask", build.apply(Primitive.LT, counts, build.lift(partial)))
         if self.cut.chunks > 1:
-            self._chunked(outer, block, column, vectors, partial, left, right)
+            self._chunked(outer, piece, column, vectors, partial, left, right)
             return
         blocked, other = self.cut.axis, 1 - self.cut.axis
 
@@ -90,26 +91,26 @@ class OuterProduct:
 
             self._cover(self.cut.rows[other], None, inner)
 
-        self._cover(self.cut.rows[blocked], block if self.cut.blocks != 1 else None, tile)
+        self._cover(self.cut.rows[blocked], piece if self.cut.pieces != 1 else None, tile)
 
-    def _cover(self, split: Split | OpenSplit, block: Expr | None, emit: Callable[[Expr, int], None]) -> None:
-        """`emit(start, size)` for every tile of an axis, or of one block of it."""
+    def _cover(self, split: Split | OpenSplit, piece: Expr | None, emit: Callable[[Expr, int], None]) -> None:
+        """`emit(start, size)` for every tile of an axis, or of one piece of it."""
         builder = self.builder
         end = split.full * split.step
-        if block is None:
+        if piece is None:
             with builder.loop("m", 0, end, split.step) as m:
                 emit(m, split.step)
             self._cover_rest(split, emit)
             return
-        size = self.cut.block * split.step
-        start = build.mul(block, size)
+        size = self.cut.piece * split.step
+        start = build.mul(piece, size)
         stop = build.add(start, size)
-        if not isinstance(end, int) or end < at_opt(self.cut.blocks) * size:
+        if not isinstance(end, int) or end < at_opt(self.cut.blocks) * self.cut.parts * size:
             stop = bounded(builder, build.apply(Primitive.MIN, stop, build.lift(end)), end)
         with builder.loop("m", start, stop, split.step) as m:
             emit(m, split.step)
         if isinstance(split, OpenSplit) or split.rest:
-            with builder.when(build.apply(Primitive.EQ, block, build.lift(self.cut.blocks - 1))):
+            with builder.when(build.apply(Primitive.EQ, piece, build.lift(self.cut.pieces - 1))):
                 self._cover_rest(split, emit)
 
     def _cover_rest(self, split: Split | OpenSplit, emit: Callable[[Expr, int], None]) -> None:
@@ -150,13 +151,13 @@ class OuterProduct:
         return ahead(self.elements, self.right, right, depth * width, tile, tiles)
 
     def _chunked(
-        self, outer: list[Expr], block: Expr, column: Expr, vectors: int, partial: build.Number, left: Expr, right: Expr
+        self, outer: list[Expr], piece: Expr, column: Expr, vectors: int, partial: build.Number, left: Expr, right: Expr
     ) -> None:
-        """A panel whose sum is long: partial sums of the block wait in memory while the next chunk is added."""
+        """A panel whose sum is long: partial sums of the piece wait in memory while the next chunk is added."""
         c, builder, split, lanes = self.c, self.builder, self.cut.rows[1], self.tile.lanes
-        width, height = vectors * lanes, self.cut.block * split.step
+        width, height = vectors * lanes, self.cut.piece * split.step
         depth, (stride,) = c.depth // self.cut.chunks, self.right.strides(vectors * lanes)
-        first = build.mul(block, height)
+        first = build.mul(piece, height)
         kept = builder.local("s", c.accumulate, height * width)
         with builder.loop("z", 0, height * width, lanes) as z:
             builder.store(kept, build.ramp(z, 1, lanes), zero(c.accumulate, lanes))
@@ -170,15 +171,15 @@ class OuterProduct:
                 at = [[build.ramp(build.add(place, i * width + v * lanes), 1, lanes) for v in range(vectors)] for i in range(size)]
                 sums = [[builder.variable("c", build.load(kept, where)) for where in row] for row in at]
                 steps = [c.rows[1].left * i for i in range(size)]
-                after = self._ahead(b_chunk, depth, width, build.div(start, split.step), self.cut.block)
+                after = self._ahead(b_chunk, depth, width, build.div(start, split.step), self.cut.piece)
                 self._sum(sums, (Axis(depth, c.inner[0].left),), base, steps, b_chunk, (stride,), partial, after)
                 for places, totals in zip(at, sums, strict=True):
                     for where, total in zip(places, totals, strict=True):
                         builder.store(kept, where, total)
 
-            self._cover(split, block if self.cut.blocks != 1 else None, tile)
+            self._cover(split, piece if self.cut.pieces != 1 else None, tile)
         rows: Expr | int = height
-        if isinstance(split, OpenSplit) or at_opt(self.cut.blocks) * height > split.extent:
+        if isinstance(split, OpenSplit) or at_opt(self.cut.blocks) * self.cut.parts * height > split.extent:
             left_over = build.apply(Primitive.MIN, build.index(height), build.sub(split.extent, first))
             rows = bounded(builder, left_over, height)
         scalars = partial if partial != 0 and self.mask is None else 0
