@@ -54,7 +54,8 @@ def last(elements: Elements, here: Grid, result: Expr, results: Dim, parts: Dim)
     flag = here.shared("last", U32, 1)
     builder.barrier()
     with builder.when(build.apply(P.EQ, here.thread, build.index(0))):
-        builder.emit(ticket(counters, result, build.cast(build.lift(parts), U32), flag))
+        count = Const(parts, U32) if isinstance(parts, int) else build.cast(build.lift(parts), U32)
+        builder.emit(ticket(counters, result, count, flag))
     builder.barrier()
     with builder.when(build.apply(P.NE, build.load(flag, build.index(0)), Const(0, U32))):
         builder.emit(fence())
