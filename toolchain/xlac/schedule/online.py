@@ -87,7 +87,7 @@ class OnlineSoftmax:
         """Where the block's keys end: at the last, or the last that its last row sees."""
         h, builder, whole = self.h, self.builder, build.lift(self.h.length)
         within = h.shared == 1 or divisor(h.time) % self.blocks.rows == 0  # all rows are of one head
-        if h.gap is None or h.gap < 0 or h.mask is not None or not within:
+        if h.gap is None or not h.sees_start or not within:
             return whole
         time = build.mod(first, h.time) if h.shared > 1 else first
         return bounded(builder, build.apply(P.MIN, build.add(time, self.blocks.rows + h.gap), whole), h.length, 1)

@@ -74,6 +74,11 @@ class Heads:
         assert isinstance(gap, int), "causal attention knows how many more keys than queries there are"
         return gap
 
+    @property
+    def sees_start(self) -> bool:
+        """Whether later keys are hidden, and without any weight, from queries that all see some: then they need not be read."""
+        return self.gap is not None and self.gap >= 0 and self.mask is None and self.op.hidden in (None, -math.inf)
+
     def place(self, batch: Counters, row: Expr, column: Expr) -> Index:
         """The index in the result of one row's element, or as many as the column has lanes."""
         head, time = self._apart(batch, row)

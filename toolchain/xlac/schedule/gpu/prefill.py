@@ -7,7 +7,6 @@ that later positions hide are left out.
 
 from __future__ import annotations
 
-import math
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -165,8 +164,7 @@ class Prefill:
         """Where the block's keys end: at the last, or the last that its last row sees."""
         h, whole = self.h, ceil_div(self.h.length, KEYS) * KEYS
         within = h.shared == 1 or divisor(h.time) % self.tile.rows == 0  # all rows are of one head
-        counts = h.op.hidden not in (None, -math.inf)  # what is hidden may have a weight
-        if h.gap is None or h.gap < 0 or h.mask is not None or counts or not within:
+        if h.gap is None or not h.sees_start or not within:
             return whole
         time = build.mod(first, h.time) if h.shared > 1 else first
         seen = build.mul(build.div(build.add(time, self.tile.rows + h.gap + KEYS - 1), KEYS), KEYS)
