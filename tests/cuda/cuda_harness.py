@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from standin_build import SOURCES, Standin
 
-from xlac_cuda import conditions, driver, gpu
+from xlac_cuda import conditions, driver, faults, gpu
 from xlac_cuda.backend import CudaBackend
 from xlac_cuda.gpu import Gpu
 from xlac_sdk.target import Request, Target
@@ -80,6 +80,7 @@ def standin(patch: pytest.MonkeyPatch) -> Iterator[Counts]:
     patch.setenv("XLAC_CACHE", "off")  # code for the stand-in is not for others
     patch.setattr(driver, "LIBRARY", str(STANDIN.driver))
     patch.setattr(conditions, "image", condition_kernels)
+    patch.setattr(faults, "MODULE", (str(Path(__file__).with_name("locate_standin.py")),))
     patch.setattr(gpu, "_opened", Gpu)
     patch.setattr(gpu, "_gpus", {})
     driver.driver.cache_clear()

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cuda_harness import STANDIN, Counts, OnStandin
+from device_doubles import LikeCupy
 
 from xlac.compiled import Compiled
 from xlac.compiler import executable, lower
@@ -29,10 +30,10 @@ from xlac_sdk.target import Request
 SPEC = """xlac: 1
 model: two_steps
 inputs:
-  x: f32[64]
+  x: f32[8, 8]
 graph:
-  doubled: x + x
-  y: sum(exp(doubled))
+  squared: x @ x
+  y: sum(exp(squared))
 outputs: [y]
 """
 
@@ -128,25 +129,55 @@ class Planted(OnStandin):
         return STANDIN.library(f"{text[:at]}\n*(volatile float *)((char *)y + (1 << 15)) = 1.0f;{text[at:]}")
 
 
-@pytest.mark.parametrize("blocking", [False, True])
-def test_a_kernel_that_reaches_outside(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blocking: bool) -> None:
+def planted(tmp_path: Path) -> tuple[Compiled, Path]:
     spec = tmp_path / "two_steps.yaml"
     spec.write_text(SPEC)
     backend = Planted()
+    return executable(lower(load(spec), backend.target(Request())), backend), spec
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_kernel_that_reaches_outside_is_named(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blocking: bool) -> None:
     if blocking:
         monkeypatch.setenv("XLAC_CUDA_BLOCKING", "1")
-    model = executable(lower(load(spec), backend.target(Request())), backend)
-    with pytest.raises(DeviceError) as raised:
-        model(np.zeros(64, np.float32))
-    (found,) = raised.value.diagnostics
-    assert found.code == "XL5215" and raised.value.is_fault and counts("pushed") == 0
-    if blocking:
-        assert found.span is not None and found.span.file == spec
-        assert "_kernel" in found.message and "memory that is not its own" in found.message
-    else:
-        assert "XLAC_CUDA_BLOCKING=1" in found.hint
-    with pytest.raises(DeviceError, match="XL5215"):
-        model(np.zeros(64, np.float32))
+    model, spec = planted(tmp_path)
+    for _ in range(2):  # the second call is told what the first was
+        with pytest.raises(DeviceError) as raised:
+            model(np.zeros((8, 8), np.float32))
+        (found,) = raised.value.diagnostics
+        assert found.code == "XL5215" and raised.value.is_fault and counts("pushed") == 0
+        assert found.span is not None and found.span.file == spec and found.span.line == 7
+        assert "reduce_1_kernel" in found.message and "memory that is not its own" in found.message
+        assert ("in another process" in found.hint) is not blocking
+    counts.revive()
+    model.executable.close()
+
+
+def test_a_fault_that_shows_later_and_elsewhere(counts: Counts, tmp_path: Path) -> None:
+    (model, spec), other = planted(tmp_path), loaded()
+    other(np.zeros(64, np.float32))
+    given = LikeCupy(np.zeros((8, 8), np.float32), opened())
+    result = model(given)
+    for call in (result.numpy, lambda: model(given), lambda: other(np.zeros(64, np.float32))):
+        with pytest.raises(DeviceError, match="reduce_1_kernel") as raised:
+            call()
+        assert raised.value.diagnostics[0].span.file == spec
+    counts.revive()
+    del result
+    given.free()
+    for one in (model, other):
+        one.executable.close()
+
+
+def test_a_fault_that_does_not_come_again(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model = loaded()
+    model(np.zeros(64, np.float32))
+    monkeypatch.setenv("STANDIN_FAIL", "cuGraphLaunch=700")
+    for setting in ("1", "0"):
+        monkeypatch.setenv("XLAC_CUDA_LOCATE", setting)
+        with pytest.raises(DeviceError, match="a kernel reads or writes") as raised:
+            model(np.zeros(64, np.float32))
+        assert "XLAC_CUDA_BLOCKING=1" in raised.value.diagnostics[0].hint
     counts.revive()
     model.executable.close()
 

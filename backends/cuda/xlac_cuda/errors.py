@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
+
+if TYPE_CHECKING:
+    from xlac_sdk.program import Call, Launch
 
 OUT_OF_MEMORY, NOT_READY = 2, 600
 ABSENT = {3, 34, 46, 100, 101}  # not initialised, a stub, busy, none, no such
@@ -22,13 +27,18 @@ LOST = {46, 214, 220, 721, 802, 999}  # the GPU itself: memory errors, resets, h
 
 
 class DeviceError(XlacError):
-    """Something went wrong on a GPU while a program ran there. `code` is the driver's number."""
+    """Something went wrong on a GPU while a program ran there. `code` is the driver's number; `step`, where it is known, what
+    was launched."""
 
     exit_code = 5
 
-    def __init__(self, diagnostic: Diagnostic, code: int) -> None:
+    def __init__(self, diagnostic: Diagnostic, code: int, step: Launch | Call | None = None) -> None:
         super().__init__(diagnostic)
-        self.code = code
+        self.code, self.step = code, step
+
+    def again(self) -> DeviceError:
+        """The same, to be kept or raised once more: it holds none of the frames that this one went through."""
+        return DeviceError(self.diagnostics[0], self.code, self.step)
 
     @property
     def is_fault(self) -> bool:
@@ -57,4 +67,4 @@ def failure(call: str, code: int, name: str, text: str) -> XlacError:
     return DeviceError(Diagnostic("XL5217", f"{call} failed: {told}"), code)
 
 
-LOCATE = "XLAC_CUDA_BLOCKING=1 runs kernels one by one and names it; this process cannot use the GPU any more"
+LOCATE = "XLAC_CUDA_BLOCKING=1 runs kernels one by one and names it, if it is a model's; this process cannot use the GPU any more"

@@ -15,6 +15,7 @@ from xlac_cuda.arrays import is_on_gpu
 from xlac_cuda.calls import Form, Shapes, device_call, form_of
 from xlac_cuda.conditions import loaded
 from xlac_cuda.errors import DeviceError
+from xlac_cuda.faults import Faults
 from xlac_cuda.gpu import Gpu, gpu
 from xlac_cuda.graph import Graph
 from xlac_cuda.launch import Entry, entries
@@ -51,21 +52,22 @@ class CudaExecutable:
         self._parts: OrderedDict[tuple[int, ...], tuple[Part, ...]] = OrderedDict()
         self._alone = blocking()
         self.forms: dict[Shapes, Form] = {}
+        self.faults = Faults(self.gpu, program, target, image := artifact.read_bytes())
         self.replay: Replay | None = None  # of the last call with arrays of the device
         give_back: list[Callable[[], None]] = []
         self._closing = weakref.finalize(self, _close, self.gpu, give_back, self._parts)
         try:
             with self.gpu.current():
-                self._load(artifact, give_back)
+                self._load(image, give_back)
         except BaseException:
             self._closing()
             raise
 
-    def _load(self, artifact: Path, give_back: list[Callable[[], None]]) -> None:
+    def _load(self, image: bytes, give_back: list[Callable[[], None]]) -> None:
         program, device = self.program, self.gpu
         self._library = Libraries(device, program)  # what graphs hold must not hold us
         give_back.append(self._library.close)
-        module = device.load(artifact.read_bytes())
+        module = device.load(image)
         give_back.append(lambda: device.unload(module))
         self._entries: Mapping[Kernel, Entry] = entries(program.kernels)
         self._functions = {
@@ -74,7 +76,7 @@ class CudaExecutable:
         }
         self.memory = Memory(device, program)
         give_back.append(self.memory.free)
-        self.results = Outputs(device)
+        self.results = Outputs(device, self.faults)
         self.stream = self.last = self.results.stream
         give_back.append(self.results.close)
         arrays = (*program.inputs, *program.outputs)
@@ -97,6 +99,12 @@ class CudaExecutable:
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name; all of them arrays of the host."""
+        try:
+            self._run(inputs, outputs)
+        except DeviceError as error:
+            raise self.faults.named(error, inputs) from None
+
+    def _run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         with self.turn:
             form = form_of(self, tuple([inputs[name].shape for name in self.names]))
             arrays = self.memory.own
@@ -111,21 +119,27 @@ class CudaExecutable:
     def fast(self, *arrays: Any, **named: Any) -> Any:
         """A call with arrays that lie on the GPU, in the order of the inputs or by name: its outputs lie there too, one as
         it is, several as a tuple. NotImplemented for calls without any. Returns when the work has been asked for."""
-        if self.replay is not None:
-            found = self.replay.call(self, arrays, named)
-            if found is not None:
-                return found
-        if not any(is_on_gpu(value) for value in (*arrays, *named.values())):
-            return NotImplemented
-        return device_call(self, arrays, named)
+        try:
+            if self.replay is not None:
+                found = self.replay.call(self, arrays, named)
+                if found is not None:
+                    return found
+            if not any(is_on_gpu(value) for value in (*arrays, *named.values())):
+                return NotImplemented
+            return device_call(self, arrays, named)
+        except DeviceError as error:
+            raise self.faults.named(error, {**dict(zip(self.names, arrays, strict=False)), **named}) from None
 
     def into(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
         """`run` with arrays some of which lie on the GPU; False when none does. Results on the GPU are left in the making."""
-        if self.replay is not None and self.replay.into(self, inputs, outputs):
-            return True
-        if not any(is_on_gpu(value) for value in (*inputs.values(), *outputs.values())):
-            return False
-        device_call(self, (), inputs, outputs)
+        try:
+            if self.replay is not None and self.replay.into(self, inputs, outputs):
+                return True
+            if not any(is_on_gpu(value) for value in (*inputs.values(), *outputs.values())):
+                return False
+            device_call(self, (), inputs, outputs)
+        except DeviceError as error:
+            raise self.faults.named(error, inputs) from None
         return True
 
     def turn_to(self, stream: int) -> None:
@@ -146,6 +160,7 @@ class CudaExecutable:
 
     def issue(self, form: Form, arrays: Arrays, stream: int) -> None:
         """Asks for all that a call does, on arrays of the device."""
+        self.faults.form = form
         performer = self._performer
         if performer.stream != stream:
             performer = self._performer = replace(performer, stream=stream)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from xlac_cuda.driver import MAJOR, MINOR, MULTIPROCESSORS, Driver, driver
+from xlac_cuda.errors import DeviceError
 from xlac_sdk.source import Diagnostic, SourceError
 
 NON_BLOCKING = 1  # a stream that the legacy stream does not wait for
@@ -33,6 +34,7 @@ class Gpu:
             here = f"GPUs 0 to {count - 1}" if count > 1 else "GPU 0 only"
             raise SourceError(Diagnostic("XL5211", f"there is no GPU {index}", hint=f"this machine has {here}"))
         self.device = self.driver.number("cuDeviceGet", index)
+        self.fault: DeviceError | None = None  # of the kernel that ended the context, once that is known
         self._ignored = ctypes.c_void_p()
         self._popped = ctypes.addressof(self._ignored)
         self._push, self._pop = self.driver.raw["cuCtxPushCurrent_v2"], self.driver.raw["cuCtxPopCurrent_v2"]

@@ -28,7 +28,7 @@ class Entry:
 
     @property
     def symbol(self) -> str:
-        return CUDA.kernel.format(CUDA.identifier(self.kernel.name))
+        return symbol(self.kernel)
 
     @property
     def threads(self) -> int:
@@ -62,6 +62,11 @@ class Entry:
         known = {size.name: value for size, value in zip(self.kernel.sizes, sizes, strict=True)}
         maps = (tensor_maps.at(one, where[one.buffer], known) for one in self._maps)
         return self.packing.pack(*maps, *addresses, *sizes)
+
+
+def symbol(kernel: Kernel) -> str:
+    """Its name in the text."""
+    return CUDA.kernel.format(CUDA.identifier(kernel.name))
 
 
 def entries(kernels: tuple[Kernel, ...]) -> Mapping[Kernel, Entry]:

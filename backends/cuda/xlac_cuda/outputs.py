@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from xlac_cuda.arrays import LEGACY, DeviceArray
 from xlac_cuda.errors import DeviceError
+from xlac_cuda.faults import Faults
 from xlac_cuda.gpu import Gpu
 from xlac_sdk.dtypes import DType
 
@@ -29,8 +30,8 @@ class Outputs:
     and put in one step. The lock is for what happens rarely.
     """
 
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
+    def __init__(self, gpu: Gpu, faults: Faults) -> None:
+        self.gpu, self._faults = gpu, faults
         self.stream = gpu.stream()
         self._waiting: dict[int, list[Piece]] = {}  # to be used again, by size
         self._events: list[int] = []  # that nobody uses at the moment
@@ -91,10 +92,13 @@ class Outputs:
 
     def read(self, target: NDArray[Any], source: DeviceArray) -> None:
         """A result in the host's memory."""
-        with self.gpu.current():
-            if target.nbytes:
-                self.gpu.download(target.ctypes.data, source.address, target.nbytes, source.stream)
-            self.gpu.sync(source.stream)
+        try:
+            with self.gpu.current():
+                if target.nbytes:
+                    self.gpu.download(target.ctypes.data, source.address, target.nbytes, source.stream)
+                self.gpu.sync(source.stream)
+        except DeviceError as error:
+            raise self._faults.named(error) from None
 
     def close(self) -> None:
         """Gives back what waits to be used again; results that callers hold stay theirs."""

@@ -76,7 +76,7 @@ class Replay:
                     results.append(result)
                 executable.issue(self._form, tuple(addresses), stream)
             except DeviceError as error:
-                turn.ended = error
+                turn.ended = error.again()
                 raise
             finally:
                 turn.pop()

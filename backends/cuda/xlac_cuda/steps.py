@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 
 from xlac_cuda.errors import DeviceError
+from xlac_cuda.faults import of_kernel
 from xlac_cuda.gpu import Gpu
 from xlac_cuda.graph import Graph
 from xlac_cuda.nodes import Functions, Library
 from xlac_cuda.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
-from xlac_sdk.source import Diagnostic
+from xlac_sdk.program import Call, Launch
 
 BLOCKING = "XLAC_CUDA_BLOCKING"
+ENDED = "this process cannot use the GPU any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class Performer:
                     self.gpu.move(target.at(arrays), source.at(arrays), nbytes, self.stream)
                 case Whole():
                     self.library(part, arrays, self.stream)
+                    self._waited(part.step)
                 case HostLoop(condition=condition, flag=flag, body=body):
                     self.perform(condition, arrays)
                     while self._read(flag.at(arrays), np.dtype(np.bool_)):
@@ -113,12 +116,17 @@ class Performer:
     def _run(self, run: Run, arrays: Arrays) -> None:
         entry = run.entry
         self.gpu.launch(self.functions[run.entry], run.blocks, entry.threads, entry.dynamic, run.packed(arrays), self.stream)
+        self._waited(run.step)
+
+    def _waited(self, step: Launch | Call) -> None:
+        """Waits for what was launched, where all is run one by one; its error says what it was."""
         if not self.blocking:
             return
         try:
             self.gpu.sync(self.stream)
         except DeviceError as error:
-            raise named(error, run) from None
+            (found,) = error.diagnostics
+            raise of_kernel(replace(found, hint=ENDED), error.code, step) from None
 
     def _read(self, address: int, dtype: np.dtype[np.bool_] | np.dtype[np.int32] | np.dtype[np.int64]) -> int:
         """One number from the device, waited for."""
@@ -137,15 +145,3 @@ class Performer:
         for place, value in ((1 + 2 * count, mark.code), (2 + 2 * count, now), (0, count + 1)):
             number = np.asarray([value], np.int64)
             self.gpu.upload(start + 8 * place, number.ctypes.data, number.nbytes, self.stream)
-
-
-def named(error: DeviceError, run: Run) -> DeviceError:
-    """An error of a kernel, with the kernel's name and the line of the spec that it computes."""
-    origins = run.step.origins or run.entry.kernel.origins
-    span = next((origin.span for origin in origins if origin.span), None)
-    names = ", ".join(origin.name for origin in origins[:3])
-    about = f" ({run.entry.kernel.note})" if run.entry.kernel.note else ""
-    of = f", of {names}" if names else ""
-    (found,) = error.diagnostics
-    problem = f"kernel {run.entry.symbol}{about}{of}: {found.message}"
-    return DeviceError(Diagnostic(found.code, problem, span, "this process cannot use the GPU any more"), error.code)

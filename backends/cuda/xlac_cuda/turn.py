@@ -17,13 +17,13 @@ class Turn:
         self._name = name
         self.push, self.pop = gpu.push, gpu.pop
         self.lock = threading.Lock()
-        self.ended: Exception | None = None
+        self.ended: DeviceError | RuntimeError | None = None
 
     def __enter__(self) -> None:
         self.lock.acquire()
         try:
             if self.ended is not None:
-                raise self.ended.with_traceback(None)
+                raise self.ended.again() if isinstance(self.ended, DeviceError) else RuntimeError(*self.ended.args)
             self.push()
         except BaseException:
             self.lock.release()
@@ -32,7 +32,7 @@ class Turn:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             if isinstance(error, DeviceError):
-                self.ended = error
+                self.ended = error.again()
             self.pop()
         finally:
             self.lock.release()
