@@ -15,10 +15,22 @@ from xlac.ir.op import Array
 from xlac.ir.text import parse
 from xlac.ir.types import Type
 from xlac.ops import build, control, scalar
-from xlac.ops.contraction import Conv
+from xlac.ops.contraction import Conv, Dot
 from xlac.ops.effect import Barrier
 from xlac.ops.leaf import Const, Param
-from xlac.passes import contractions, cse, dce, expand, fold, inline, layout, loops, motion, simplify
+from xlac.passes import (
+    contractions,
+    cse,
+    dce,
+    expand,
+    fold,
+    inline,
+    layout,
+    loops,
+    motion,
+    simplify,
+    together,
+)
 from xlac.passes.capture import captured
 from xlac.passes.context import Context
 from xlac.passes.pipeline import optimize
@@ -454,3 +466,56 @@ def test_symbolic_sizes_pass_through() -> None:
     value = build.reshape(build.reduce(value, "max", 2), (batch * 4,))
     after = optimize(graph(build.cut(value, 0, 0, batch)), Target("t"), weights=Untouched(), checked=True)
     assert after.outputs["y0"].shape == (batch,)
+
+
+# ---- together ----------------------------------------------------------------------------------
+
+WIDE = 100  # of a matrix that half the first cache of a target without facts does not hold
+
+
+def row_times(value: Node, w: Node) -> Node:
+    return build.dot(value, w, ((0,), (0,)))
+
+
+def test_products_by_one_matrix_are_made_at_once() -> None:
+    """A layer of an unrolled recurrence: what its inputs give needs no other step, what its own state gives does."""
+    w, r = weight("w", WIDE, WIDE), weight("r", WIDE, WIDE)
+    h, states = x(WIDE, name="h"), []
+    for step in range(4):
+        h = build.apply("tanh", build.add(row_times(x(WIDE, name=f"x{step}"), w), row_times(h, r)))
+        states.append(h)
+    g = graph(*states)
+    found = together.run(g, Trace(), Context())
+    assert counts(g)["dot"] == 8 and counts(found)["dot"] == 5
+    rng = np.random.default_rng(0)
+    feeds = {p.op.name: rng.standard_normal(WIDE).astype(np.float32) for p in g.inputs if isinstance(p.op, Param)}
+    weights = {name: (rng.standard_normal((WIDE, WIDE)) / 10).astype(np.float32) for name in "wr"}
+    for y, wanted in interpret(g, feeds, weights).items():
+        np.testing.assert_allclose(interpret(found, feeds, weights)[y], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_products_of_levels_that_need_each_other_are_made_level_by_level() -> None:
+    """Two values through two layers that share their weights; merging across layers would be a cycle."""
+    w = weight("w", WIDE, WIDE)
+    first = [row_times(x(WIDE, name=name), w) for name in "ab"]
+    found = together.run(graph(*(row_times(value, w) for value in first)), Trace(), Context())
+    assert counts(found)["dot"] == 2
+    assert [n.inputs[0].shape for n in found.nodes() if isinstance(n.op, Dot)] == [(2, WIDE), (2, WIDE)]
+
+
+def test_products_whose_merging_would_be_a_cycle_stay() -> None:
+    """What one product by v needs comes from w, what one by w needs from v: at most one of the pairs is merged."""
+    v, w = weight("v", WIDE, WIDE), weight("w", WIDE, WIDE)
+    one, other = row_times(x(WIDE, name="a"), v), row_times(x(WIDE, name="b"), w)
+    found = together.run(graph(row_times(one, w), row_times(other, v)), Trace(), Context())
+    assert counts(found)["dot"] == 3
+
+
+def test_small_matrices_and_many_rows_stay() -> None:
+    small, large = weight("s", 8, 8), weight("w", WIDE, WIDE)
+    for g in (
+        graph(*(row_times(x(8, name=n), small) for n in "ab")),
+        graph(*(build.dot(x(9, WIDE, name=n), large, ((1,), (0,))) for n in "ab")),
+        graph(row_times(x(WIDE), large)),
+    ):
+        assert together.run(g, Trace(), Context()) is g

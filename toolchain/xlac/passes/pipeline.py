@@ -20,6 +20,7 @@ from xlac.passes import (
     loops,
     motion,
     simplify,
+    together,
 )
 from xlac.passes.context import Context
 from xlac.passes.rule import Rule
@@ -43,6 +44,7 @@ PASSES: dict[str, Pass] = {
     "motion": motion.run,  # views sink through computation and cancel
     "layout": layout.run,  # convolutions take channels last; transposes between them cancel
     "contractions": contractions.run,  # dots in canonical form; batch norm goes into weights
+    "together": together.run,  # products of several values with one matrix are one product
     "fold-moved": fold.run,  # what the last three left to do to weights
     "simplify-folded": simplify.run,
     "cse-folded": cse.run,
