@@ -67,10 +67,19 @@ class Standin:
     @cached_property
     def cublaslt(self) -> Path:
         """`libcublasLt.so.13`, which works in the driver's streams."""
-        sources = map(str, sorted(SOURCES.glob("cublaslt/*.cpp")))
-        flags = ("-O2", "-shared", "-fvisibility=hidden", "-Wl,-soname,libcublasLt.so.13")
-        folder = self._folder("cublaslt/*", "engine/*", "driver/*")
-        return self._made(folder / "libcublasLt.so.13", [*COMPILE, *flags, *sources, str(self.driver)])
+        return self._of_nvidia("cublaslt", "libcublasLt.so.13")
+
+    @cached_property
+    def cudnn(self) -> Path:
+        """`libcudnn.so.9`, likewise."""
+        return self._of_nvidia("cudnn", "libcudnn.so.9")
+
+    def _of_nvidia(self, sources: str, name: str) -> Path:
+        """A library beside the driver."""
+        files = map(str, sorted(SOURCES.glob(f"{sources}/*.cpp")))
+        flags = ("-O2", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{name}")
+        folder = self._folder(f"{sources}/*", "libraries/*", "engine/*", "driver/*")
+        return self._made(folder / name, [*COMPILE, *flags, *files, str(self.driver)])
 
     def library(self, text: str, *, watched: bool = False) -> Path:
         """Kernels of CUDA C++ as a library for the driver; `watched`, every access is looked at: much slower."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cublaslt_harness import BF16, F16, F32, OF_TF32, Asked, Library, linear, x
 from cuda_harness import Counts
-from test_cuda_arrays import LikeCupy, placed
+from device_doubles import LikeCupy, placed
 
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node

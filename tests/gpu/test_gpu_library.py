@@ -142,6 +142,12 @@ def test_other_rounding_takes_the_models_permission(what: str) -> None:
     assert all(isinstance(step, Launch) for step in agree(ROUNDED[what](), target=TARGET).steps)
 
 
+def test_a_bias_that_is_a_weight_of_halves() -> None:
+    """It is not widened ahead of time: the library takes it as it is."""
+    node = linear(x(8, 6, dtype=BF16), x(10, 6, dtype=BF16, name="w"), build.param("b", BF16, (10,), "weight"))
+    assert only_call(lowered(node, target=TARGET).program).attributes["product"].biased
+
+
 REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
     "sigmoid": (lambda: build.apply1("sigmoid", product()), "no epilogue for"),
     "gelu by erf": (lambda: gelu(product(), "none"), "no epilogue for"),

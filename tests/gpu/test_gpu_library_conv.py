@@ -123,10 +123,10 @@ def test_filters_of_weights_have_their_channels_side_by_side() -> None:
     assert found.x.strides == (7 * 7 * 4, 1, 28, 4)
 
 
-def primitive(dtype: DType = F32, **given: tuple[int, int]) -> Node:
+def primitive(dtype: DType = F32, **given: Any) -> Node:
     """Of [1, 4, 5, 5] by [6, 4, 3, 3]."""
     ones, zeros = (1, 1), (0, 0)
-    known = {"strides": ones, "low": zeros, "high": zeros, "lhs_dilation": ones, "rhs_dilation": ones}
+    known: dict[str, Any] = {"strides": ones, "low": zeros, "high": zeros, "lhs_dilation": ones, "rhs_dilation": ones}
     return Node.of(Conv(**(known | given)), param("x", (1, 4, 5, 5), dtype), param("w", (6, 4, 3, 3), dtype))
 
 

@@ -209,6 +209,14 @@ def test_weight_expressions_become_derived_weights_unread() -> None:
     assert "w~1" in weights
 
 
+def test_halves_of_weights_stay_halves_until_something_is_computed() -> None:
+    wide = build.compute(build.param("b", DType.BF16, (4,), "weight"))
+    g = graph(build.add(x(4), wide))
+    assert fold.run(g, Trace(), Context(weights=Weights(Untouched()))) is g
+    g = fold.run(graph(build.add(x(4), build.exp(wide))), Trace(), Context(weights=Weights(Untouched())))
+    assert counts(g) == {"param": 2, "add": 1}
+
+
 def test_derived_weights_are_computed_once_in_float64() -> None:
     third = np.full((1000,), 1 / 3, np.float32)
     weights = Weights({"w": third})

@@ -11,6 +11,7 @@ from xlac.ir.interpret import evaluate
 from xlac.ir.op import Array, frozen_array
 from xlac.ir.types import Type
 from xlac.ops import control, effect
+from xlac.ops.convert import Cast
 from xlac.ops.leaf import Const, Iota, Param, RngBits
 from xlac.ops.view import Broadcast, Reshape
 from xlac.passes.context import Context
@@ -74,8 +75,12 @@ class Folder:
                 self.weighted.add(node)
 
     def whole(self, node: Node) -> bool:
-        """Whether a foldable node is worth a value of its own: broadcasts, reshapes and counters are free."""
+        """Whether a foldable node is worth a value of its own: broadcasts, reshapes and counters are free, and so are
+        halves of weights that are widened, which kernels do as they read and libraries want as they are."""
         if not node.inputs or isinstance(node.op, Broadcast | Reshape):
+            return False
+        narrow = node.inputs[0].type.dtype
+        if node in self.weighted and isinstance(node.op, Cast) and narrow.is_half and node.type.dtype is narrow.compute:
             return False
         return node.type.nbytes <= max(SMALL, self.sources[node])
 

@@ -1,69 +1,25 @@
 // The arithmetic of the stand-in's matrix products: sums in double, one rounding to the result's type.
 #include "cublaslt.h"
 
-#include <cmath>
 #include <cstring>
+
+#include "../libraries/numbers.h"
+
+using numbers::Kind;
+using numbers::load;
+using numbers::store;
 
 namespace {
 
-uint32_t bits_of(float value) {
-    uint32_t bits;
-    std::memcpy(&bits, &value, 4);
-    return bits;
-}
-
-float float_of(uint32_t bits) {
-    float value;
-    std::memcpy(&value, &bits, 4);
-    return value;
-}
-
-// Without the low bits of the fraction, to nearest even.
-float rounded(float value, int dropped) {
-    uint32_t bits = bits_of(value);
-    if (std::isnan(value)) return value;
-    bits += (1u << (dropped - 1)) - 1 + (bits >> dropped & 1);
-    return float_of(bits & ~((1u << dropped) - 1));
-}
-
-float load(const char *from, int type, int64_t at) {
-    if (type == CUDA_R_32F) {
-        float value;
-        std::memcpy(&value, from + 4 * at, 4);
-        return value;
-    }
-    uint16_t bits;
-    std::memcpy(&bits, from + 2 * at, 2);
-    if (type == CUDA_R_16BF) return float_of(uint32_t(bits) << 16);
-    _Float16 half;
-    std::memcpy(&half, &bits, 2);
-    return static_cast<float>(half);
-}
-
-void store(char *to, int type, int64_t at, double value) {
-    if (type == CUDA_R_32F) {
-        float single = static_cast<float>(value);
-        std::memcpy(to + 4 * at, &single, 4);
-    } else if (type == CUDA_R_16BF) {
-        float single = rounded(static_cast<float>(value), 16);
-        uint16_t bits = static_cast<uint16_t>(bits_of(single) >> 16);
-        if (std::isnan(single)) bits = 0x7fc0;
-        std::memcpy(to + 2 * at, &bits, 2);
-    } else {
-        _Float16 half = static_cast<_Float16>(static_cast<float>(value));
-        std::memcpy(to + 2 * at, &half, 2);
-    }
-}
+Kind kind_of(int type) { return type == CUDA_R_32F ? Kind::f32 : type == CUDA_R_16F ? Kind::f16 : Kind::bf16; }
 
 double activated(uint32_t epilogue, double x) {
-    if (epilogue & EPILOGUE_RELU) return x > 0 || std::isnan(x) ? x : 0;
-    if (epilogue & EPILOGUE_GELU) return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-    return x;
+    return epilogue & EPILOGUE_RELU ? numbers::relu(x) : epilogue & EPILOGUE_GELU ? numbers::gelu(x) : x;
 }
 
 }  // namespace
 
-size_t bytes_of(int type) { return type == CUDA_R_32F ? 4 : 2; }
+size_t bytes_of(int type) { return numbers::bytes_of(kind_of(type)); }
 
 void multiply(const Problem &p) {
     std::memset(p.workspace, 0xcd, p.workspace_bytes);  // whoever has something there sees that it is used
@@ -75,12 +31,12 @@ void multiply(const Problem &p) {
                 for (int64_t k = 0; k < depth; ++k) {
                     int64_t a = n * p.a.stride + (p.a_transposed ? k + i * p.a.leading : i + k * p.a.leading);
                     int64_t b = n * p.b.stride + (p.b_transposed ? j + k * p.b.leading : k + j * p.b.leading);
-                    float x = load(p.pa, p.a.type, a), y = load(p.pb, p.b.type, b);
-                    sum += p.tf32 ? double(rounded(x, 13)) * rounded(y, 13) : double(x) * y;
+                    float x = load(p.pa, kind_of(p.a.type), a), y = load(p.pb, kind_of(p.b.type), b);
+                    sum += p.tf32 ? double(numbers::tf32(x)) * numbers::tf32(y) : double(x) * y;
                 }
                 sum *= p.alpha;
-                if (p.beta != 0) sum += double(p.beta) * load(p.pc, p.c.type, n * p.c.stride + i + j * p.c.leading);
-                if (p.epilogue & EPILOGUE_BIAS) sum += load(p.bias, p.bias_type, i);
-                store(p.pd, p.d.type, n * p.d.stride + i + j * p.d.leading, activated(p.epilogue, sum));
+                if (p.beta != 0) sum += double(p.beta) * load(p.pc, kind_of(p.c.type), n * p.c.stride + i + j * p.c.leading);
+                if (p.epilogue & EPILOGUE_BIAS) sum += load(p.bias, kind_of(p.bias_type), i);
+                store(p.pd, kind_of(p.d.type), n * p.d.stride + i + j * p.d.leading, activated(p.epilogue, sum));
             }
 }
