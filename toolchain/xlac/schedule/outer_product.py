@@ -231,18 +231,32 @@ class OuterProduct:
     def _step(self, sums: list[list[Var]], left: Expr, rows: list[Dim], right: Expr, partial: build.Number) -> None:
         """One step of the sum."""
         builder, c, lanes = self.builder, self.c, self.tile.lanes
-        vectors = []
-        for j in range(len(sums[0])):
+
+        def vector(j: int) -> Expr:
             mask = self.mask if partial != 0 and not self.right.packed and j == len(sums[0]) - 1 else None
             align = lanes * self.right.source.dtype.nbytes if self.right.packed else 0
             where = build.add(right, j * lanes)
             value = read(self.elements, self.right.source, where, lanes, c.accumulate, mask, min(align, 64))
-            vectors.append(builder.let("w", value))
-        for row, totals in zip(rows, sums, strict=True):
-            value = read(self.elements, c.left, build.add(left, row), 1, c.accumulate)
-            wide = builder.let("x", build.splat(value, lanes))
-            for vector, total in zip(vectors, totals, strict=True):
-                builder.assign(total, multiply_add(self.target, wide, vector, total))
+            return builder.let("w", value)
+
+        def element(row: Dim) -> Expr:
+            return builder.let("x", build.splat(read(self.elements, c.left, build.add(left, row), 1, c.accumulate), lanes))
+
+        def add(i: int, j: int, wide: Expr, column: Expr) -> None:
+            builder.assign(sums[i][j], multiply_add(self.target, wide, column, sums[i][j]))
+
+        if tiles.by_columns(len(rows), len(sums[0]), self.target):
+            wides = [element(row) for row in rows]
+            for j in range(len(sums[0])):
+                column = vector(j)
+                for i, wide in enumerate(wides):
+                    add(i, j, wide, column)
+            return
+        columns = [vector(j) for j in range(len(sums[0]))]
+        for i, row in enumerate(rows):
+            wide = element(row)
+            for j, column in enumerate(columns):
+                add(i, j, wide, column)
 
     # ---- storing -----------------------------------------------------------------------------
 

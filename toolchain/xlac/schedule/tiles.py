@@ -4,6 +4,10 @@ A tile of R rows by V vectors holds R*V accumulators, V vectors of the right ope
 the left. One step of the sum costs as much as its busiest unit: two multiply-adds or two loads a cycle, what the
 second cache gives where a panel comes from it for every row tile again, and never less than the latency of a
 multiply-add. The tile that covers the result in the fewest cycles wins.
+
+Without fused multiply-adds a product takes a register of its own and three instructions (a copy, since the product
+overwrites a factor, a multiplication, an addition), and how many instructions begin in a cycle decides. What is held
+then is the fewer of the two operands: see `by_columns`.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from xlac_sdk.target import Target
 LATENCY = 4  # cycles until a multiply-add's result can be added to
 NEAR = 32  # bytes a cycle that the second cache gives
 WIDEST = 8  # vectors a tile is wide at most
+ISSUE = 6  # instructions on vectors that begin in a cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +101,27 @@ def lanes_for(target: Target, dtype: DType, columns: int) -> int:
     return wide if wide == columns or target.masked or columns == 1 else wide // 2
 
 
-def cycles(rows: int, vectors: int) -> float:
+def apart(target: Target) -> bool:
+    """Whether vectors are multiplied by one instruction and added by another."""
+    return target.vector_bytes > 0 and not target.fma
+
+
+def cycles(rows: int, vectors: int, apart: bool = False) -> float:
     """Estimated cycles of one step of the sum for a tile."""
     products = rows * vectors
-    return max(products / 2, (rows + vectors) / 2, LATENCY) + 0.25
+    copied = (rows - 1) * vectors / 2  # the first product of a loaded vector needs no copy; others wait for theirs, as measured
+    busiest = (3 * products + copied + 2 * rows) / ISSUE if apart else products / 2  # a broadcast is a load and a shuffle
+    return max(busiest, (rows + vectors) / 2, LATENCY) + 0.25
+
+
+def by_columns(rows: int, vectors: int, target: Target) -> bool:
+    """Whether a step goes column by column, the elements of the left broadcast before, instead of row by row."""
+    return apart(target) and rows < vectors
+
+
+def registers(rows: int, vectors: int, target: Target) -> int:
+    """Registers that a step of the sum needs."""
+    return rows * vectors + (min(rows, vectors) + 2 if apart(target) else vectors + 1)
 
 
 @cache
@@ -112,7 +134,7 @@ def choose(target: Target, dtype: DType, rows: tuple[int, int], columns: int, de
     best: tuple[float, Tile] | None = None
     for tall in range(1, target.vector_registers):
         for wide in range(1, min(WIDEST, vectors) + 1):
-            if tall * wide + wide + 1 > target.vector_registers:
+            if registers(tall, wide, target) > target.vector_registers:
                 break
             inner = even(rows[1], tall)
             outer = even(rows[0], max(1, tall // inner.step))
@@ -124,7 +146,7 @@ def choose(target: Target, dtype: DType, rows: tuple[int, int], columns: int, de
                 for length, times in _parts(inner):
                     for breadth, panels in _parts(across):
                         moved = (breadth * lanes + height * length) * dtype.nbytes if far else 0
-                        total += many * times * panels * max(cycles(height * length, breadth), moved / NEAR)
+                        total += many * times * panels * max(cycles(height * length, breadth, apart(target)), moved / NEAR)
             if best is None or total < best[0] * 0.995:
                 best = total, Tile((outer.step, inner.step), across.step, lanes)
     assert best is not None

@@ -64,7 +64,7 @@ def _products(target: Target, rows: int, columns: int, depth: int) -> float:
     """Cycles of a matrix product."""
     tile = tiles.choose(target, DType.F32, (1, rows), columns, depth)
     many = -(-rows // tile.rows[1]) * -(-columns // tile.width)
-    return many * depth * tiles.cycles(tile.rows[1], tile.vectors)
+    return many * depth * tiles.cycles(tile.rows[1], tile.vectors, tiles.apart(target))
 
 
 def _cycles(t: Tiling, target: Target) -> float:
