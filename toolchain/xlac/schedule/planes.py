@@ -42,7 +42,7 @@ from xlac_sdk.target import Target
 if TYPE_CHECKING:
     from xlac.schedule.conv import Geometry
 
-TALL = 4  # rows of a tile at most
+TALL = 7  # rows of a tile at most: as many sums as hide a multiply-add's latency
 
 
 def pays(group: Group, target: Target, after: Epilogue) -> bool:
@@ -104,6 +104,8 @@ class _Planes:
         whole = packing.constant(c, Tile((1, 1), 1, 1), dtype, kernel.compute, kernel.key)
         self.weights = whole if right.constant else packing.direct(c)
         self.depth = c.depth
+        self.lanes = nest.lanes_for(target, (self.accumulate,), g.result[self.across])
+        self.held: dict[Dim, Expr] = {}  # weights in registers, by their place
 
     def write(self) -> None:
         """Loops over batches, channels and bands of rows, fused into one that may run in parallel."""
@@ -137,6 +139,8 @@ class _Planes:
             start = build.add(start, build.mul(first, g.moves(self.down)))
         base = builder.let("a", start)
         weights = builder.let("b", self.weights.base([at["C"]], build.index(0), self.depth))
+        if self._held():
+            self.held = {n: builder.let("w", self._weight(build.add(weights, n), self.lanes)) for n in range(at_opt(self.depth))}
         edge = g.edges.get(self.down)
         if edge is None:
             self._row(at, first, rows, base, weights, inside=True)
@@ -154,7 +158,7 @@ class _Planes:
         """A band from end to end, vector by vector; `inside` when all its windows are, from top to bottom."""
         g = self.g
         (width,) = static((g.result[self.across],))
-        lanes = nest.lanes_for(self.target, (self.accumulate,), width)
+        lanes = self.lanes
         edge = g.edges.get(self.across)
 
         def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
@@ -232,9 +236,18 @@ class _Planes:
                 loaded = self._mask(pixel, across, lanes, mask, valid)
                 value = builder.let("x", read(self.elements, self.left, place, lanes, self.accumulate, loaded))
                 for row, tap in users:
-                    at = build.add(weights, strides.get(self.down, 0) * tap + strides[self.across] * across)
-                    weight = read(self.elements, self.weights.source, at, 1, self.accumulate)
-                    builder.assign(sums[row], multiply_add(self.target, value, build.splat(weight, lanes), sums[row]))
+                    number = strides.get(self.down, 0) * tap + strides[self.across] * across
+                    weight = self.held.get(number) if lanes == self.lanes else None
+                    weight = weight or self._weight(build.add(weights, number), lanes)
+                    builder.assign(sums[row], multiply_add(self.target, value, weight, sums[row]))
+
+    def _weight(self, at: Expr, lanes: int) -> Expr:
+        """A tap's weight in every lane."""
+        return build.splat(read(self.elements, self.weights.source, at, 1, self.accumulate), lanes)
+
+    def _held(self) -> bool:
+        """Whether all weights stay in registers beside a tile's sums, so that nothing but x is read in a row."""
+        return self.weights.packed and not self.outer and at_opt(self.depth) + TALL + 4 <= self.target.vector_registers
 
     def _mask(self, pixel: Expr, tap: int, lanes: int, mask: Expr | None, valid: Expr | None) -> Expr | None:
         """The lanes that a tap of a vector of pixels may load; None: all."""
