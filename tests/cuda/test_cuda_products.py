@@ -22,7 +22,7 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.contraction import Dot
 from xlac.ops.leaf import Param
-from xlac.schedule.gpu import copy_engine, instructions
+from xlac.schedule.gpu import copy_engine, instructions, ticket
 from xlac_cuda import compiler, nvrtc, resources
 from xlac_cuda.architectures import described
 from xlac_cuda.backend import CudaBackend
@@ -62,6 +62,7 @@ def lowered(target: Target, *outputs: Node, precision: str = "default") -> Lower
 
 
 CASES = {
+    "many queries, f32": (lambda: attention((2, 40, 16), (1, 70, 16), D.F32, causal=False), 1e-5),
     "f32": (lambda: product(130, 140, 70, D.F32), 1e-5),
     "bf16 nn": (lambda: product(72, 136, 96, D.BF16), 1e-2),
     "bf16 nt": (lambda: product(72, 136, 96, D.BF16, "nt"), 1e-2),
@@ -117,7 +118,9 @@ def test_products_whose_every_access_is_watched(case: str, counts: Counts, reque
 
 
 def test_schedules_and_text_have_the_same_instructions() -> None:
-    asked = {instructions.COPY, instructions.COMMIT, instructions.WAIT, instructions.WARP_BARRIER, *instructions.MMA.values()}
+    asked = {
+        instructions.COPY, instructions.COMMIT, instructions.WAIT, instructions.WARP_BARRIER, *instructions.MMA.values(), ticket.FENCE, ticket.TICKET,
+    }  # fmt: skip
     assert asked == set(INSTRUCTIONS) == described("sm_80").instructions
     assert {instructions.FENCE, instructions.SETTLE, *instructions.GROUPED.values(), *copy_engine.NAMES} == set(HOPPER)
     assert CudaBackend().target(Request(arch="sm_90a+wgmma")).instructions == {*INSTRUCTIONS, *HOPPER}
@@ -143,7 +146,8 @@ def test_large_products_spill_no_registers(arch: str) -> None:
         product(4096, 4096, 4096, D.F32, name="0"), product(4096, 4096, 4096, D.BF16, name="1"),
         product(4096, 4096, 4096, D.BF16, "nt", name="2"), product(1, 3072, 768, D.BF16, name="3"),
         attention((32, 4096, 128), (8, 4096, 128), D.BF16, causal=True, name="4"),
-        attention((32, 1, 128), (8, 4096, 128), D.BF16, name="5"),
+        attention((32, 1, 128), (8, 4096, 128), D.BF16, name="5"), attention((8, 512, 64), (8, 512, 64), D.F32, name="6"),
+        attention((8, 512, 128), (8, 512, 128), D.F32, causal=True, name="7"), attention((8, 512, 256), (8, 512, 256), D.BF16, causal=True, name="8"),
     ]  # fmt: skip
     target = described(arch)
     (text,) = CudaBackend().emit(lowered(target, *outputs).program, target).values()

@@ -33,12 +33,12 @@ def param(name: str, shape: tuple[int, ...], dtype: DType = D.F32) -> Node:
     return Node.of(Param(name, Type(dtype, shape), "input"))
 
 
-def agree(y: Node, target: Target, kernels: int | None = None, tolerance: float = 1e-5) -> None:
+def agree(y: Node, target: Target, kernels: int | None = None, tolerance: float = 1e-5, precision: str = "default") -> None:
     """The program computes what the graph means; `kernels` is how many it has."""
     inputs = tuple(n for n in Graph("a", (), {"y": y}).nodes() if isinstance(n.op, Param))
     graph = Graph("a", inputs, {"y": y})
     backend = InterpretedGpu(target)
-    lowered = lower(Model(graph, {}), target)
+    lowered = lower(Model(graph, {}, precision=precision), target)
     assert any(g.kind is Kind.ATTENTION for g in lowered.partition.groups)
     if kernels is not None:
         assert len(lowered.program.kernels) == kernels
@@ -124,7 +124,26 @@ def test_heads_side_by_side_and_what_follows() -> None:
     agree(build.add(y, param("skip", (1, 20, 48), D.BF16)), CORES, kernels=1, tolerance=2e-2)
 
 
-def test_f32_of_many_queries_is_expanded() -> None:
-    y = attention((1, 1, 20, 16), (1, 1, 20, 16))
-    lowered = lower(Model(Graph("a", tuple(n for n in Graph("a", (), {"y": y}).nodes() if isinstance(n.op, Param)), {"y": y}), {}), CORES)
-    assert not any(g.kind is Kind.ATTENTION for g in lowered.partition.groups)
+# ---- many queries in f32, and wide ones -----------------------------------------------------------
+
+
+def test_f32_is_multiplied_by_threads() -> None:
+    agree(attention((1, 1, 20, 16), (1, 1, 70, 16)), CORES, kernels=1)
+    agree(attention((1, 2, 33, 20), (1, 1, 33, 20), causal=True), SMALL, kernels=1)
+    agree(attention((1, 1, 17, 8), (1, 1, 24, 8), (17, 24)), SMALL, kernels=1)
+
+
+def test_f32_by_tensor_cores_where_precision_is_fast() -> None:
+    y = attention((1, 1, 20, 16), (1, 1, 70, 16))
+    agree(y, CORES, kernels=1, tolerance=5e-3, precision="fast")
+
+
+def test_halves_wider_than_128() -> None:
+    agree(attention((1, 1, 17, 136), (1, 1, 35, 136), dtype=D.BF16), replace(CORES, shared_bytes=227 << 10), kernels=1, tolerance=2e-2)
+
+
+def test_what_does_not_fit_is_expanded() -> None:
+    for y in (attention((1, 1, 20, 200), (1, 1, 20, 200)), attention((1, 1, 20, 64), (1, 1, 20, 64), dtype=D.F64)):
+        inputs = tuple(n for n in Graph("a", (), {"y": y}).nodes() if isinstance(n.op, Param))
+        lowered = lower(Model(Graph("a", inputs, {"y": y}), {}), CORES)
+        assert not any(g.kind is Kind.ATTENTION for g in lowered.partition.groups)

@@ -48,8 +48,8 @@ HOPPER = {
 """Of sm_90a. No GPU has run them yet, so schedules see them only where `--arch sm_90a+wgmma` asks for them."""
 
 FUNCTIONS = {
-    "take_ticket(": "tickets.cuh",
     "copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh", "multiply_group<": "warpgroups.cuh", "copy_box(": "copy_engine.cuh",
+    "warp_barrier(": "order.cuh", "memory_fence(": "order.cuh",
 }  # fmt: skip
 """What is called, and the file that has it."""
 
@@ -57,4 +57,5 @@ FUNCTIONS = {
 def functions_called(text: str) -> str:
     """The functions that the spellings in a text call."""
     folder = files("xlac_cuda") / "templates"
-    return "\n".join((folder / name).read_text(encoding="utf-8") for call, name in FUNCTIONS.items() if call in text)
+    called = dict.fromkeys(name for call, name in FUNCTIONS.items() if call in text)
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in called)

@@ -130,13 +130,3 @@ static __device__ __forceinline__ void multiply_warp(
     }
 #endif
 }
-
-/* Every thread of the warp arrives before any goes on; off a GPU, every thread of the block. */
-static __device__ __forceinline__ void warp_barrier()
-{
-#ifdef __CUDACC__
-    __syncwarp();
-#else
-    __syncthreads();
-#endif
-}

@@ -1,4 +1,14 @@
-/* Blocks that share a result. */
+/* Who waits for whom, and who sees what. */
+
+/* Every thread of the warp arrives before any goes on; off a GPU, every thread of the block. */
+static __device__ __forceinline__ void warp_barrier()
+{
+#ifdef __CUDACC__
+    __syncwarp();
+#else
+    __syncthreads();
+#endif
+}
 
 static __device__ __forceinline__ void memory_fence()
 {
