@@ -45,7 +45,7 @@ class AskedDnn(Asked):
 
     def target(self) -> Target:
         made = self.backend.target(Request(arch=self.arch))
-        small: dict[str, Any] = {"least": 1, "flops": 1, "workspace": 4096}
+        small: dict[str, Any] = {"least": 1, "flops": 1, "workspace": 1 << 20}
         return replace(
             made, products=frozenset(), convolutions=frozenset(replace(known, **small, rounds=False) for known in made.convolutions),
             attentions=frozenset(replace(known, **small) for known in made.attentions),

@@ -9,7 +9,9 @@ import pytest
 from cublaslt_harness import BF16
 from cudnn_harness import AskedDnn, Library, attention, conv
 
-from xlac_cuda import architectures, claims, cublaslt, cudnn
+from xlac.cache import Cache
+from xlac.findings import CachedFindings
+from xlac_cuda import architectures, claims, cublaslt, cudnn, cudnn_calls
 from xlac_cuda.cudnn_graph import Choice, Machine, Operations
 from xlac_cuda.cudnn_names import Attribute, Kind, Note, Pointwise
 from xlac_sdk.dtypes import DType
@@ -93,6 +95,46 @@ def test_the_standin_refuses_what_the_library_would(dnn: Library) -> None:
             operations.graph()
     finally:
         operations.close()
+
+
+# ---- what the next process knows -----------------------------------------------------------------
+
+
+def test_the_next_process_does_not_search(dnn: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = []
+    for _ in range(2):
+        before = dnn("searches")
+        with AskedDnn(conv(1, 5, 5, 4, dtype=BF16, channels_last=True)) as asked, monkeypatch.context() as patch:
+            patch.setenv("XLAC_CACHE", str(tmp_path))  # from now on: code for the stand-in is not for others
+            asked.agrees()
+        searches.append(dnn("searches") - before)
+        cudnn_calls._known.clear()
+    assert searches == [1, 0]
+    assert [e.program for e in Cache(tmp_path, 1 << 20).entries() if "cuDNN" in e.program] == [
+        "cuDNN: a convolution of bf16[1, 4, 5, 5] by [6, 4, 3, 3] with bias"
+    ]
+
+
+@pytest.mark.parametrize("told", [
+    "", "[]", "no JSON", '{"engine": 5}', '{"engine": "5", "knobs": []}', '{"engine": 5, "knobs": [[1]]}', '{"engine": 5, "knobs": 3}',
+    '{"engine": true, "knobs": []}', '{"engine": -1, "knobs": []}', '{"engine": 5, "knobs": [[24, 1e3]]}', "[" * 10_000,
+])  # fmt: skip
+def test_what_is_no_choice_is_not_read(told: str) -> None:
+    assert cudnn_calls.read(told) is None
+
+
+def test_choices_are_read_as_they_were_told() -> None:
+    choice = Choice(41, ((24, 1), (38, 0)))
+    assert cudnn_calls.read(cudnn_calls.told(choice)) == choice
+
+
+@pytest.mark.parametrize("other", [Choice(1234, ()), Choice(7, ()), Choice(8, ()), Choice(62, ((24, 9),))])
+def test_engines_that_others_name_are_checked(other: Choice, dnn: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the library does not have, whose sums differ at each call, or that wants more memory is not taken."""
+    monkeypatch.setattr(CachedFindings, "find", lambda *key: cudnn_calls.told(other))
+    with AskedDnn(conv(1, 5, 5, 4, dtype=BF16, channels_last=True)) as asked:
+        asked.agrees()
+    assert dnn("engine") == 62
 
 
 # ---- where calls are wanted ----------------------------------------------------------------------

@@ -14,7 +14,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from xlac.digest import digest, file_digest
 from xlac_sdk.backend import Backend
@@ -27,6 +27,13 @@ ENTRY = "entry.json"
 SEALED = 2 << 20  # bytes from which on a file is checked by its size
 FRESH = 60.0  # seconds for which an entry is not collected: somebody may be about to load it
 ABANDONED = 3600.0  # seconds after which a folder that was never renamed belongs to a process that died
+
+
+class Named(Protocol):
+    """A backend, as far as entries say whose they are."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Entry(NamedTuple):
@@ -83,7 +90,7 @@ class Cache:
 
         return Path(self.root)
 
-    def artifact(self, key: str, program: str, backend: Backend, make: Callable[[Path], Path]) -> Path | None:
+    def artifact(self, key: str, program: str, backend: Named, make: Callable[[Path], Path]) -> Path | None:
         """The artefact of `key`, made by `make` in a folder when it is not there.
 
         None when the cache cannot be used (it cannot be written to, or others can write to it): then nothing

@@ -35,6 +35,11 @@ class Compiled:
         self._names = tuple(slot.name for slot in program.inputs)
         self._fast = getattr(executable, "fast", None)
         self._into = getattr(executable, "into", None)
+        remember = getattr(executable, "remember", None)
+        if remember is not None:  # what it finds out about this machine is there for the next process
+            from xlac.findings import CachedFindings
+
+            remember(CachedFindings(target.name))
         self._outputs = tuple(slot.name for slot in program.outputs)
         self._shaped = Results.of(self._outputs, program.facts)
         self._results = self._outputs if self._shaped is None else self._shaped.names

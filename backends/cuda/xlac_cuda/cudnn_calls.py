@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import threading
 from collections.abc import Sequence
 
 from xlac_cuda.cudnn import WITHOUT, Cudnn, wanted
-from xlac_cuda.cudnn_graph import Choice, Machine, Operations, Plan
+from xlac_cuda.cudnn_graph import MOST_KNOBS, Choice, Machine, Operations, Plan
 from xlac_cuda.cudnn_names import Attribute, Kind
 from xlac_cuda.cudnn_problems import ALIGNED, Problem, offsets, refused, written
 from xlac_cuda.gpu import Gpu
 from xlac_cuda.plan import Arrays, Whole
 from xlac_sdk.attentions import Attention
+from xlac_sdk.findings import Findings
 from xlac_sdk.library import problem
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 A = Attribute
 LEAST, ATTENTION = (9, 0), (9, 21)  # versions: of the library, and of its softmax and band mask
 
-_known: dict[object, Choice] = {}  # engines that heuristics chose in this process
+_known: dict[tuple[str, ...], Choice] = {}  # engines of this process: heuristics chose them, or another process found them
 _lock = threading.Lock()
 
 
@@ -32,7 +34,7 @@ class CudnnCalls:
         self.handle = self.dnn.handle()
         self._plans: dict[tuple[Problem, tuple[int, ...]], _Planned] = {}
 
-    def __call__(self, whole: Whole, arrays: Arrays, stream: int) -> None:
+    def __call__(self, whole: Whole, arrays: Arrays, stream: int, findings: Findings) -> None:
         """Asks for one operation, in a stream."""
         asked = problem(whole.step.attributes)
         assert isinstance(asked, Problem)
@@ -42,7 +44,7 @@ class CudnnCalls:
         addresses = [place + offset for place, offset in zip(places, offsets(asked), strict=True)]
         key = asked, tuple(min(ALIGNED, address & -address) for address in addresses)
         if key not in self._plans:
-            self._plans[key] = _Planned(self.dnn, self.handle, self.gpu, *key)
+            self._plans[key] = _Planned(self.dnn, self.handle, self.gpu, *key, findings)
         self.dnn("cudnnSetStream", self.handle, stream)
         self._plans[key].run(addresses, workspace)
 
@@ -57,16 +59,19 @@ class CudnnCalls:
 class _Planned:
     """One problem for arguments of some alignment."""
 
-    def __init__(self, dnn: Cudnn, handle: int, gpu: Gpu, asked: Problem, alignments: tuple[int, ...]) -> None:
+    def __init__(self, dnn: Cudnn, handle: int, gpu: Gpu, asked: Problem, alignments: tuple[int, ...], findings: Findings) -> None:
         self.dnn, self.handle = dnn, handle
         self.operations = Operations(dnn, Machine.of(handle))
         try:
             self._written = written(asked, self.operations, alignments)
             graph = self.operations.graph()
-            key = dnn.number, gpu.name, gpu.processors, asked, alignments
+            key = tuple(map(repr, (dnn.number, gpu.name, gpu.processors, asked, alignments)))
             with _lock:
-                plan = self._again(graph, asked, _known.get(key)) or self._suggested(graph, asked)
+                before = _known.get(key) or read(findings.find("cudnn", *key))
+                plan = self._again(graph, asked, before) or self._suggested(graph, asked)
                 _known[key] = plan.choice
+            if plan.choice != before:
+                findings.keep(told(plan.choice), f"cuDNN: {_told(asked)}", "cudnn", *key)
             self._plan = plan.descriptor
         except BaseException:
             self.operations.close()
@@ -96,6 +101,24 @@ class _Planned:
             problem = f"{_told(asked)}: cuDNN {'.'.join(map(str, self.dnn.version))} has no engine for it on this GPU"
             raise UnsupportedError(Diagnostic("XL5222", problem, hint=WITHOUT))
         return plan
+
+
+def told(choice: Choice) -> str:
+    """A choice as text, which `read` reads."""
+    return json.dumps({"engine": choice.engine, "knobs": choice.knobs})
+
+
+def read(text: str | None) -> Choice | None:
+    """A choice that was kept; None for anything else. Whether the library has such an engine, it says itself."""
+    try:
+        found = json.loads(text or "")
+        engine, knobs = found["engine"], found["knobs"]
+        numbers = [engine, *(number for pair in knobs for number in pair)]
+        if all(type(n) is int and 0 <= n < 1 << 31 for n in numbers) and len(knobs) <= MOST_KNOBS and all(len(pair) == 2 for pair in knobs):
+            return Choice(engine, tuple((knob, value) for knob, value in knobs))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return None
 
 
 def _told(asked: Problem) -> str:

@@ -29,6 +29,7 @@ from xlac_cuda.staging import Staging
 from xlac_cuda.steps import Part, Performer, blocking, graphs, recorded
 from xlac_cuda.turn import Turn
 from xlac_sdk.backend import Array
+from xlac_sdk.findings import Findings
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.program import Program
 from xlac_sdk.target import Target
@@ -141,6 +142,10 @@ class CudaExecutable:
         except DeviceError as error:
             raise self.faults.named(error, inputs) from None
         return True
+
+    def remember(self, findings: Findings) -> None:
+        """Which engines of libraries are taken is looked for here first, and kept here."""
+        self._library.findings = findings
 
     def turn_to(self, stream: int) -> None:
         """From now on the program works in a stream, after what it was asked for in another: they share the arena."""

@@ -8,6 +8,7 @@ from xlac_cuda.gpu import Gpu
 from xlac_cuda.plan import Arrays, Whole
 from xlac_sdk.attentions import ATTENTION
 from xlac_sdk.convolutions import CONVOLUTION
+from xlac_sdk.findings import Findings, Nothing
 from xlac_sdk.products import PRODUCT
 from xlac_sdk.program import Call, Program, walk
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -30,6 +31,7 @@ class Libraries:
 
     def __init__(self, gpu: Gpu, program: Program) -> None:
         calls = _calls(program)
+        self.findings: Findings = Nothing()
         self._open: dict[str, MatrixProducts | CudnnCalls] = {}
         try:
             if PRODUCT in calls:
@@ -49,7 +51,7 @@ class Libraries:
         library = self._open.get(NEEDS.get(whole.step.name, ""))
         if library is None:
             raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{whole.step.name}'"))
-        library(whole, arrays, stream)
+        library(whole, arrays, stream, self.findings)
 
     def close(self) -> None:
         """Gives everything back."""
