@@ -18,6 +18,7 @@ from xlac.model import Model
 from xlac.ops import OPS, build
 from xlac.ops.leaf import Param
 from xlac.schedule.gpu.instructions import COMMIT, COPY, MMA, WAIT
+from xlac.schedule.gpu.ticket import FENCE, TICKET
 from xlac.schedule.group import Kind
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
@@ -69,6 +70,12 @@ def test_samples(mnemonic: str) -> None:
 def test_blocks_share_the_keys_of_a_head() -> None:
     agree(attention((1, 2, 1, 16), (1, 2, 200, 16)), WIDE, kernels=2)
     agree(attention((1, 2, 1, 16), (1, 2, 200, 16)), replace(WIDE, processors=1), kernels=1)
+
+
+def test_the_last_block_of_a_head_combines_what_all_have_found() -> None:
+    tickets = replace(WIDE, instructions=frozenset({FENCE, TICKET}))
+    agree(attention((1, 2, 1, 16), (1, 2, 200, 16)), tickets, kernels=1)
+    agree(attention((2, 6, 2, 12), (2, 2, 150, 12), causal=True), tickets, kernels=1)
 
 
 def test_grouped_heads_and_masks() -> None:

@@ -14,12 +14,13 @@ from xlac.schedule import cost
 from xlac.schedule.contraction import multiply_add, unravel, zero
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.gpu import blocks
+from xlac.schedule.gpu import blocks, ticket
+from xlac.schedule.gpu.decoded import Found, State, combine, merged, store
 from xlac.schedule.gpu.grid import Grid, at_least, grid
 from xlac.schedule.gpu.heads import LOWEST, Heads, exponential
 from xlac.schedule.gpu.product import Counters, Side, apart, offset
 from xlac.schedule.gpu.staging import all_of
-from xlac.schedule.group import Group, Launching, Scratch
+from xlac.schedule.group import Group, Launching
 from xlac.schedule.nest import bounded
 from xlac_sdk import build
 from xlac_sdk.build import Builder
@@ -53,15 +54,6 @@ class Share:
         return self.lanes // self.part
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is known of a row: the greatest score, the sum of the weights, and parts of the weighted values."""
-
-    greatest: Expr
-    weight: Expr
-    values: tuple[Expr, ...]
-
-
 def takes(rows: int, widths: tuple[int, int], dtype: DType, target: Target) -> bool:
     """True for few rows, of a width that a warp's threads hold between them."""
     return rows <= MOST and widths[0] == widths[1] and widths[0] <= target.warp * _lanes(widths[0], dtype, target)
@@ -87,27 +79,18 @@ def share(h: Heads, target: Target) -> Share:
 
 
 def launches(group: Group, target: Target, name: str, h: Heads, after: Epilogue) -> list[Launching]:
-    """One kernel; or one whose blocks share the keys, and one that combines what they found."""
+    """One kernel, whose blocks may share the keys; where the target has no tickets another combines what they found."""
     how, elements = share(h, target), Elements(Builder(), group, target)
     if how.splits == 1:
         Decode(elements, after, h, how, target, None).write()
         return [elements.launch(name, cost.work(group))]
-    parts = volume(h.batch) * h.rows * how.splits
-    dtype = h.dtype.compute
-    found = Found(Scratch(dtype, parts * h.widths[1], "values"), Scratch(dtype, parts * 2, "weights"))
+    found = Found.of(h, how.splits, how.part)
     Decode(elements, after, h, how, target, found).write()
+    if ticket.has_tickets(target):
+        return [elements.launch(name, cost.work(group))]
     combining = Elements(Builder(), group, target)
-    combine(combining, after, h, how, found)
+    combine(combining, after, h, found)
     return [elements.launch(f"{name}_parts", cost.work(group)), combining.launch(name)]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the blocks that share the keys of a head have found: weighted values, and (greatest score, sum of weights),
-    for every (batch, key head, row, block)."""
-
-    values: Scratch
-    weights: Scratch
 
 
 class Decode:
@@ -264,65 +247,30 @@ class Decode:
                     for more in found[1:]:
                         state = self._merged(state, more)
                     self._store(batch, row, column, split, state)
+        if self.found is not None and ticket.has_tickets(self.target):
+            builder.emit(ticket.fence())
+            count = volume(h.batch) * ceil_div(h.rows, how.few)
+            with ticket.last(self.elements, g, build.div(g.block, how.splits), count, how.splits):
+                self._combine(g, batch, first, self.found)
+
+    def _combine(self, g: Grid, batch: Counters, first: Expr, found: Found) -> None:
+        """The rows of the block, by its threads, from what all blocks have found."""
+        builder, across = self.builder, self.h.widths[1] // self.how.part
+        with builder.loop("place", g.thread, self.how.few * across, g.threads) as place:
+            row = builder.let("row", build.add(first, build.div(place, across)))
+            with builder.when(build.apply(P.LT, row, build.lift(self.h.rows))):
+                column = builder.let("column", build.mul(build.mod(place, across), self.how.part))
+                found.result(self.elements, self.after, self.h, batch, row, column)
 
     def _store(self, batch: Counters, row: Expr, column: Expr, split: Expr, state: State) -> None:
-        h, how, builder = self.h, self.how, self.builder
+        h, builder = self.h, self.builder
         if self.found is None:
             store(self.elements, self.after, h, batch, row, column, state)
             return
-        at = builder.let("at", part_of(h, how, batch, row, split))
-        values = self.elements.parameter(self.found.values, Access.WRITE)
-        weights = self.elements.parameter(self.found.weights, Access.WRITE)
+        at = builder.let("at", self.found.place(h, batch, row, split))
+        access = Access.UPDATE if ticket.has_tickets(self.target) else Access.WRITE
+        values, weights = (self.elements.parameter(one, access) for one in (self.found.values, self.found.weights))
         builder.store(values, build.add(build.mul(at, h.widths[1]), column), state.values[0])
         with builder.when(build.apply(P.EQ, column, build.index(0))):
             builder.store(weights, build.mul(at, 2), state.greatest)
             builder.store(weights, build.add(build.mul(at, 2), 1), state.weight)
-
-
-def merged(builder: Builder, one: State, other: State) -> State:
-    """What both know together."""
-    top = builder.let("top", build.apply(P.MAX, one.greatest, other.greatest))
-    less, more = (builder.let("less", exponential(build.apply(P.SUB, s.greatest, top))) for s in (one, other))
-
-    def both(x: Expr, y: Expr) -> Expr:
-        left, right = (build.splat(f, x.lanes) for f in (less, more))
-        return builder.let("both", build.apply(P.ADD, build.apply(P.MUL, x, left), build.apply(P.MUL, y, right)))
-
-    pairs = zip(one.values, other.values, strict=True)
-    return State(top, both(one.weight, other.weight), tuple(both(x, y) for x, y in pairs))
-
-
-def store(elements: Elements, after: Epilogue, h: Heads, batch: Counters, row: Expr, column: Expr, state: State) -> None:
-    """Stores weighted values, divided by the weights' sum."""
-    (value,) = state.values
-    result = build.apply(P.DIV, value, build.splat(state.weight, value.lanes))
-    after.store(elements, h.place(batch, row, build.ramp(column, 1, value.lanes)), result)
-
-
-def part_of(h: Heads, how: Share, batch: Counters, row: Expr, split: build.Number) -> Expr:
-    """The number of what one block found for a row."""
-    at = build.add(build.mul(batch[0], h.batch[1]), batch[1])
-    return build.add(build.mul(build.add(build.mul(at, h.rows), row), how.splits), split)
-
-
-def combine(elements: Elements, after: Epilogue, h: Heads, how: Share, found: Found) -> None:
-    """The kernel that combines what blocks have found of the same rows: a thread for every few elements of the result."""
-    builder, threads = elements.builder, 128
-    extents = [*h.batch, h.rows, h.widths[1] // how.part]
-    count = volume(tuple(extents))
-    with grid(builder, ceil_div(count, threads), threads) as g:
-        number = builder.let("number", build.add(build.mul(g.block, threads), g.thread))
-        with builder.when(build.apply(P.LT, number, build.lift(count))):
-            *batch, row, column = unravel(builder, number, extents)
-            column = builder.let("column", build.mul(column, how.part))
-            values = elements.parameter(found.values, Access.READ)
-            weights = elements.parameter(found.weights, Access.READ)
-            state: State | None = None
-            for split in range(how.splits):
-                at = builder.let("at", part_of(h, how, batch, row, split))
-                top, weight = (builder.let("sum", build.load(weights, build.add(build.mul(at, 2), e))) for e in range(2))
-                value = builder.let("value", build.load(values, build.add(build.mul(at, h.widths[1]), column), how.part))
-                more = State(top, weight, (value,))
-                state = more if state is None else merged(builder, state, more)
-            assert state is not None
-            store(elements, after, h, batch, row, column, state)
