@@ -44,16 +44,21 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an operand lies: a buffer's worth of elements and the place of its first one."""
+    """Where an operand lies: a buffer's worth of elements and the place of its first one.
+
+    Where it is `computed`, nowhere: its elements, in row-major order, are those of a node of the group, and take so many
+    operations each.
+    """
 
     value: Value
     dtype: DType
     offset: Dim = 0
+    computed: int = 0
 
     @property
     def constant(self) -> bool:
         """True when the elements are known while compiling."""
-        return isinstance(self.value, Node) and is_constant(self.value)
+        return isinstance(self.value, Node) and not self.computed and is_constant(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xlac.ir.dims import at_opt
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
@@ -22,6 +24,8 @@ GPU_LAUNCH = 1 << 22  # the same on a GPU, whose memory is two hundred times as 
 FLOP_BYTES = 0.4  # bytes that could be moved in the time of one vector operation, per element
 SCALAR_FLOP_BYTES = 4.0  # the same on a target without vectors
 GPU_FLOP_BYTES = 0.1  # and on a GPU
+STAGED = 4  # operations on an element that goes through registers on its way into a product
+ROUNDED = 3  # an operation whose result is rounded to a half, and widened again
 GPU_HIDDEN = 8  # operations on an element that a GPU does while it waits for memory anyway
 
 
@@ -49,6 +53,12 @@ def weight(op: Op) -> int:
     if isinstance(op, Scalar):
         return WEIGHTS.get(op.primitive, 1)
     return GATHERING if op.mnemonic in ("gather", "concat", "pad", "dyn_slice", "dyn_update") else 1
+
+
+def staged(nodes: Iterable[Node]) -> int:
+    """Operations for each element of an operand that is computed by some nodes on its way into a product: halves are
+    rounded after each."""
+    return STAGED + sum(weight(node.op) * (ROUNDED if node.type.dtype.is_half else 1) for node in nodes)
 
 
 def elements(node: Node) -> int:

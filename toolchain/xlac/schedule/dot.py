@@ -30,7 +30,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
             launches += made
             views.append(wide)
             continue
-        found = operands.resolve(node, group)
+        found = operands.resolve(node, group, prologue=target.warp != 0)
         if found is None and side == "right":
             found = operands.folded(node, group)
         if found is None:
@@ -73,5 +73,5 @@ def canonical(hero: Node, after: Epilogue, left: View, right: View) -> Contracti
     dtypes = left.value.dtype if isinstance(left.value, Scratch) else hero.inputs[0].type.dtype, hero.inputs[1].type.dtype
     return arranged(
         hero, after, [*around, *across], rows, columns, summed,
-        Source(left.value, dtypes[0], left.offset), Source(right.value, dtypes[1], right.offset),
+        Source(left.value, dtypes[0], left.offset, left.computed), Source(right.value, dtypes[1], right.offset, right.computed),
     )  # fmt: skip

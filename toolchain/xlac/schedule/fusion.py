@@ -30,6 +30,7 @@ from xlac.schedule.cluster import (
     label_of_operand,
 )  # fmt: skip
 from xlac.schedule.group import Group, Kind, Partition
+from xlac.schedule.prologue import Prologues, prologues
 from xlac.schedule.siblings import join_siblings
 from xlac.schedule.whole import kind_taken
 from xlac_sdk.target import Target
@@ -92,6 +93,7 @@ class _Fusion:
         self.reads: dict[Node, int] = {}  # bytes of what is in memory that a floating node needs
         self.why: dict[Node, str] = {}  # for values in memory: why they are not computed where they are read
         self.by_source: dict[tuple[Node, frozenset[int]], Cluster] = {}
+        self.prologues = prologues(self.number, self.users, self.results, target) if fuse else Prologues()
 
     def groups(self) -> tuple[Group, ...]:
         for node in self.nodes:
@@ -117,7 +119,7 @@ class _Fusion:
             self._found(kind, node)
         else:
             assert is_fusible(node), f"no kernel for {node.op.mnemonic}: it should have been expanded"
-            cluster = self._joinable(node, newest)
+            cluster = self._joinable(node, newest) if node not in self.prologues.alone else None
             label = cluster.label_for(node) if cluster else None
             if cluster is not None and label is not None:
                 cluster.add(node, label)
@@ -214,8 +216,11 @@ class _Fusion:
             elif is_view(node):
                 places = self._place_view(node, home, wants)
             else:
-                places = {home: 1.0}
-                if node in self.results or any(c is not home for c in (*wants.inline, *wants.memory)):
+                again = {c: t for c, t in wants.inline.items() if c is not home and self.prologues.computes(c.hero, node)}
+                for cluster in again:
+                    cluster.add(node)
+                places = {home: 1.0, **again}
+                if node in self.results or any(c not in places for c in (*wants.inline, *wants.memory)):
                     home.outputs[node] = None
                     self.why.setdefault(node, next(iter(wants.memory.values()), self._apart(node, home, wants)))
             for cluster, times in places.items():
@@ -250,6 +255,10 @@ class _Fusion:
         if cluster.kind is Kind.ATTENTION and user is cluster.hero and node not in user.inputs[:3]:
             return ""  # a mask is computed where it is needed
         if cluster.kind in FEEDS and (user is cluster.hero or user in cluster.feeds):
+            if self.prologues.computes(cluster.hero, node):
+                cluster.feeds.add(node)
+                cluster.notes["an operand is computed as it is read"] = None
+                return ""
             if not isinstance(node.op, FEEDS[cluster.kind]):
                 return f"a {cluster.hero.op.mnemonic} reads its operands many times"
             home = self.home.get(node)
@@ -314,6 +323,8 @@ class _Fusion:
         """Whether computing a node wherever it is read costs less than writing it once."""
         if not inline:
             return False
+        if node in self.prologues.alone:
+            return True
         weight, read, size = self.weights[node], self.reads[node], cost.elements(node)
         if len(inline) == 1 and max(inline.values()) <= 1.0:
             return True

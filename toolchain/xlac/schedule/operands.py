@@ -11,6 +11,8 @@ from xlac.ir.dims import Dim, Shape, volume, whole
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import convert, leaf, view
+from xlac.schedule import cost
+from xlac.schedule.cluster import is_pointwise
 from xlac.schedule.contraction import is_constant
 from xlac.schedule.elements import row_major
 from xlac.schedule.group import Group, Kind, Launching, Scheduled, Scratch, Value
@@ -19,22 +21,30 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A strided window on a value. `compute` and `key` say how to get its elements from the value's, for constants."""
+    """A strided window on a value. `compute` and `key` say how to get its elements from the value's, for constants.
+
+    Where it is `computed`, the value is a node of the group, whose elements are computed as they are read, by so many
+    operations each.
+    """
 
     value: Value
     strides: Shape
     offset: Dim = 0
     compute: Callable[[Array], Array] | None = None
     key: str = ""
+    computed: int = 0
 
 
-def resolve(node: Node, group: Group) -> View | None:
-    """The view that a node of the group (or an input) is; None when its elements have to be computed first."""
+def resolve(node: Node, group: Group, *, prologue: bool = False) -> View | None:
+    """The view that a node of the group (or an input) is; None when its elements have to be computed first. With `prologue`,
+    pointwise nodes are views too, of what they compute."""
     if node not in group.members:
         return View(node, row_major(node.shape))
+    if prologue and is_pointwise(node):
+        return View(node, row_major(node.shape), computed=cost.staged(part(group, (node,), frozenset()).nodes))
     if not isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice):
         return None
-    found = resolve(node.inputs[0], group)
+    found = resolve(node.inputs[0], group, prologue=prologue)
     return found and through(found, node)
 
 

@@ -67,7 +67,8 @@ def choose(target: Target, p: Product) -> Tile:
             blocks = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
             at_once = (target.processors or PROCESSORS) * max(1, RESIDENT // tile.threads)
             reads = 1 / (pieces[0] * vector) + 1 / (pieces[1] * vector)  # of SHARED memory for each product
-            time = -(-blocks // at_once) * max(1, RESIDENT // tile.threads) * tile.rows * tile.columns * (1 + 2 * reads)
+            work = tile.rows * tile.columns * (1 + 2 * reads) + p.computing(tile.rows, tile.columns)
+            time = -(-blocks // at_once) * max(1, RESIDENT // tile.threads) * work
             if best is None or time < best[0]:
                 best = time, tile
     assert best is not None, "a block of one warp has room on every GPU"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, volume
+from xlac.ir.dims import at_opt, ceil_div, divisor, volume
 from xlac.schedule.access import Run
 from xlac.schedule.nest import bounded
 from xlac_sdk import build

@@ -83,6 +83,10 @@ class Product:
     def depth(self) -> Dim:
         return volume(self.depths)
 
+    def computing(self, rows: int, columns: int) -> int:
+        """Operations for each step of the sum that compute the operands of a tile, where they are not in memory."""
+        return rows * self.rows.source.computed + columns * self.columns.source.computed
+
     @property
     def count(self) -> Dim:
         """Matrix products in the batch."""

@@ -17,10 +17,11 @@ from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu import blocks
 from xlac.schedule.gpu.grid import Grid, at_least, grid, power_of_two
 from xlac.schedule.gpu.product import Counters, Product, Side, apart, offset
+from xlac.schedule.gpu.reading import read
 from xlac.schedule.gpu.results import Results
 from xlac.schedule.gpu.staging import all_of
 from xlac_sdk import build
-from xlac_sdk.kernel import Access, Buffer, Exchange, Expr, Shuffle, Var
+from xlac_sdk.kernel import Buffer, Exchange, Expr, Shuffle, Var
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -175,16 +176,14 @@ class Skinny:
     def _read(self, side: Side, base: Expr, step: Expr, lanes: int, there: list[Expr], along_depth: bool) -> list[Expr]:
         """Elements at a step of the sum, as vectors of sums are long; neighbours along it or across."""
         builder, dtype = self.builder, self.p.accumulate
-        buffer = self.elements.parameter(side.source.value, Access.READ)
         mask = all_of(there) if there else None
         if along_depth and side.width(lanes, along_depth=True, depth=self.p.depths) < lanes:
             steps = build.ramp(step, 1, lanes)
             where = offset(base, apart(builder, steps, self.p.depths), side.depth)
-            value = build.load(buffer, where, mask=None if mask is None else build.splat(mask, lanes))
+            value = read(self.elements, side.source, where, lanes, mask)
         else:
             where = offset(base, apart(builder, step, self.p.depths), side.depth)
-            align = lanes * buffer.dtype.nbytes if lanes > 1 else 0
-            value = build.load(buffer, where, lanes, None if mask is None else build.splat(mask, lanes), align)
+            value = read(self.elements, side.source, where, lanes, mask)
         value = builder.let("x", value)
         if lanes <= self.part:
             return [builder.let("x", build.cast(value, dtype))]

@@ -16,6 +16,7 @@ from xlac.ir.dims import Shape, divisor, volume
 from xlac.schedule.elements import Elements
 from xlac.schedule.gpu import instructions
 from xlac.schedule.gpu.product import Counters, Side, apart, offset
+from xlac.schedule.gpu.reading import read
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Access, Buffer, Expr, Shuffle
@@ -136,7 +137,7 @@ class Staging:
         source = self.side.source.dtype
         alike = self.layout.along_depth is self.shape.along_depth
         whole = self.shape.lanes * source.nbytes == instructions.CHUNK and source is self.dtype and instructions.COPY in target.instructions
-        return whole and alike
+        return whole and alike and not self.side.source.computed
 
     def send(self, first: Expr, buffer: Buffer, start: Expr) -> None:
         """Begins to copy the tile that begins at a step of the sum; what lies beyond the operand becomes zeros."""
@@ -176,11 +177,10 @@ class Staging:
         return offset(piece.base, counters, self.side.depth)
 
     def _read(self, piece: _Piece, first: Expr, around: list[Expr] | None, beyond: bool) -> Expr:
-        buffer, lanes = self.elements.parameter(self.side.source.value, Access.READ), self.shape.lanes
         conditions = self._conditions(piece, first, beyond)
-        mask = build.splat(all_of(conditions), lanes) if conditions else None
-        align = lanes * buffer.dtype.nbytes if lanes > 1 else 0
-        return build.cast(build.load(buffer, self._source(piece, first, around), lanes, mask, align), self.dtype)
+        there = all_of(conditions) if conditions else None
+        value = read(self.elements, self.side.source, self._source(piece, first, around), self.shape.lanes, there)
+        return build.cast(value, self.dtype)
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr:

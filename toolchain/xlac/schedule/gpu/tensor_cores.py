@@ -24,6 +24,7 @@ from xlac_sdk.kernel import Buffer, Expr, LoopKind
 from xlac_sdk.target import Target
 
 STAGES = 4
+OPERATION = 8  # products that tensor cores add in the time of one operation on ordinary arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def choose(target: Target, p: Product, dtype: DType) -> Tile | None:
         resident = max(1, 256 // tile.threads)
         waves = -(-count // ((target.processors or blocks.PROCESSORS) * resident))
         reads = 1 / (parts[0] * ROWS) + 1 / (parts[1] * COLUMNS)  # of SHARED memory for each product
-        time = waves * resident * tile.rows * tile.columns * (1 + 32 * reads)
+        time = waves * resident * (tile.rows * tile.columns * (1 + 32 * reads) + OPERATION * p.computing(tile.rows, tile.columns))
         if best is None or time < best[0]:
             best = time, tile
     return best[1] if best else None

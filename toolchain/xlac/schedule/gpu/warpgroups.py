@@ -66,10 +66,10 @@ def choose(p: Product, target: Target) -> Tile | None:
 
 
 def multiplies(p: Product, target: Target) -> bool:
-    """Whether groups of four warps can multiply operands of these types."""
-    dtype = p.rows.source.dtype
-    halves = p.columns.source.dtype is dtype and p.accumulate is DType.F32 and dtype in GROUPED
-    return halves and target.instructions.issuperset({GROUPED[dtype], instructions.SETTLE})
+    """Whether groups of four warps can multiply the operands: halves of one type, in memory."""
+    sources, dtype = (p.rows.source, p.columns.source), p.rows.source.dtype
+    halves = all(source.dtype is dtype and not source.computed for source in sources) and p.accumulate is DType.F32
+    return halves and dtype in GROUPED and target.instructions.issuperset({GROUPED[dtype], instructions.SETTLE})
 
 
 def fills(tile: Tile, p: Product, target: Target) -> bool:
