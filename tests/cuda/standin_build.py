@@ -74,6 +74,12 @@ class Standin:
         """`libcudnn.so.9`, likewise."""
         return self._of_nvidia("cudnn", "libcudnn.so.9")
 
+    @cached_property
+    def absent(self) -> Path:
+        """A folder with the `libcuda.so.1` of a machine that has no GPU."""
+        folder = self._folder("absent/*")
+        return self._made(folder / "libcuda.so.1", ["gcc", "-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", str(SOURCES / "absent/libcuda.c")]).parent
+
     def _of_nvidia(self, sources: str, name: str) -> Path:
         """A library beside the driver."""
         files = map(str, sorted(SOURCES.glob(f"{sources}/*.cpp")))

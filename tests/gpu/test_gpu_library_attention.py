@@ -74,6 +74,20 @@ def test_added_masks_take_the_models_permission(mask: tuple[int, ...]) -> None:
     assert "precision: fast" in note(node)
 
 
+def test_masks_that_are_repeated_are_read_once() -> None:
+    """For the library their axes have one element."""
+    sides = [param(name, (1, 2, LONG, 16), BF16) for name in "qkv"]
+    mask = build.broadcast_to(param("mask", (1, 1, 1, LONG), BF16), (1, 2, LONG, LONG))
+    found = only(agree(build.apply1("attention", *sides, mask), target=TARGET, precision="fast"))
+    assert found.mask.extents == (1, 1, 1, LONG)
+
+
+def test_repeated_keys_are_generated() -> None:
+    q, kv = param("q", (1, 2, LONG, 16), BF16), param("kv", (1, 1, LONG, 16), BF16)
+    node = build.apply1("attention", q, build.broadcast_to(kv, (1, 2, LONG, 16)), param("v", (1, 2, LONG, 16), BF16))
+    agree(node, target=TARGET)
+
+
 def note(output: Node, precision: str = "default") -> str:
     made = lowered(output, target=TARGET, precision=precision)
     (group,) = (g for g in made.partition.groups if g.kind is Kind.ATTENTION)

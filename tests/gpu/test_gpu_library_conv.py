@@ -35,7 +35,9 @@ TARGET = replace(LARGE, convolutions=frozenset(map(known, DTYPES)))
 BOTH = replace(TARGET, products=frozenset(Products("BLAS", d, frozenset({d, F32}), frozenset({RELU}), 2, 1, 1 << 12) for d in DTYPES))
 
 
-def conv(*shape: Any, dtype: DType = F32, filters: int = 6, kernel: Any = 3, constant: bool = False, bias: bool = True, **given: Any) -> Node:
+def conv(
+    *shape: Any, dtype: DType = F32, filters: int = 6, kernel: Any = 3, constant: bool = False, bias: bool = True, of: Node | None = None, **given: Any
+) -> Node:  # fmt: skip
     """A convolution of x, (batch, channels, spatial…) unless `channels_last`."""
     rank = len(shape) - 2
     channels = shape[-1 if given.get("channels_last") else 1]
@@ -43,7 +45,8 @@ def conv(*shape: Any, dtype: DType = F32, filters: int = 6, kernel: Any = 3, con
     weights = (filters, channels // given.get("groups", 1), *taps)
     w = build.constant(np.random.default_rng(1).standard_normal(weights), dtype) if constant else param("w", weights, dtype)
     learned = (w, param("b", (filters,), dtype)) if bias else (w,)
-    return build.apply1(f"conv{rank}d", param("x", shape, dtype), *learned, filters=filters, kernel=kernel, bias=bias, **given)
+    x = param("x", shape, dtype) if of is None else build.apply1("slice", of, starts=[0] * len(shape), stops=list(shape))
+    return build.apply1(f"conv{rank}d", x, *learned, filters=filters, kernel=kernel, bias=bias, **given)
 
 
 def relu(node: Node) -> Node:
@@ -137,6 +140,7 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
     "a number for each row": (lambda: build.add(conv(1, 5, 5, 4, channels_last=True, bias=False), param("d", (1, 3, 3, 1))), "neither one number"),
     "a scale": (lambda: build.mul(conv(1, 4, 5, 5, bias=False), 0.3), "scales no convolution"),
     "two residuals": (lambda: residual(residual(conv(1, 4, 5, 5)), "d"), "one matrix and one row"),
+    "a part": (lambda: conv(1, 5, 5, 4, channels_last=True, of=param("whole", (1, 5, 9, 4))), "a part of what is in memory"),
     "integers": (lambda: primitive(DType.I8), "is not asked for"),
 }  # fmt: skip
 

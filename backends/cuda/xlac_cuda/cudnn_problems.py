@@ -108,15 +108,12 @@ def _places(side: Strided, line: bool) -> tuple[Shape, Shape]:
 
 def _attention(problem: Attention, operations: Operations, alignments: Sequence[int]) -> Written:
     """The graph that the library knows as attention: product, scale, mask, softmax, product."""
-    sides = [side for side in (problem.queries, problem.keys, problem.values, problem.mask, problem.result) if side is not None]
-    made, scalars = [], {}
-    for side, alignment in zip(sides, alignments, strict=False):
-        extents, steps = static(side.extents), static(side.strides)
-        if side is problem.keys:
-            extents, steps = (*extents[:2], extents[3], extents[2]), (*steps[:2], steps[3], steps[2])
-        if side is problem.mask:
-            steps = tuple(max(step, 1) for step in steps)
-        made.append(operations.tensor(side.dtype, extents, steps, alignment))
+    scalars: dict[int, Any] = {}
+    given = [problem.queries, _turned(problem.keys), problem.values, *([problem.mask] if problem.mask else []), problem.result]
+    made = [
+        operations.tensor(side.dtype, static(side.extents), tuple(max(step, 1) for step in static(side.strides)), alignment)
+        for side, alignment in zip(given, alignments, strict=False)
+    ]
     queries, keys, values, *masks, result = made
 
     def number(value: Any, dtype: DType = DType.F32) -> int:
@@ -127,15 +124,21 @@ def _attention(problem: Attention, operations: Operations, alignments: Sequence[
     (batch, heads, time, _), (_, _, length, _) = static(problem.queries.extents), static(problem.keys.extents)
     scores = operations.value((batch, heads, time, length), range(4))
     operations.product(queries, keys, scores)
-    steps_ = [(Pointwise.MUL, number(ctypes.c_float(problem.scale))), *((Pointwise.ADD, mask) for mask in masks)]
-    for mode, other in steps_:
-        given, scores = scores, operations.like(scores)
-        operations.pointwise(mode, given, other, scores)
+    after = [(Pointwise.MUL, number(ctypes.c_float(problem.scale))), *((Pointwise.ADD, mask) for mask in masks)]
+    for mode, other in after:
+        before, scores = scores, operations.like(scores)
+        operations.pointwise(mode, before, other, scores)
     if problem.causal:
-        given, scores = scores, operations.like(scores)
+        before, scores = scores, operations.like(scores)
         many, few = (number(ctypes.c_int32(n), DType.I32) for n in (length, time))
-        operations.causal(given, few, many, number(ctypes.c_float(-inf)), scores)
+        operations.causal(before, few, many, number(ctypes.c_float(-inf)), scores)
     weights = operations.like(scores, problem.queries.dtype)
     operations.softmax(scores, weights)
     operations.product(weights, values, result)
     return Written(made, scalars)
+
+
+def _turned(keys: Strided) -> Strided:
+    """Keys as the right operand of a product: their width down, their time across."""
+    (*outer, time, width), (*steps, down, across) = keys.extents, keys.strides
+    return Strided(keys.dtype, (*outer, width, time), (*steps, across, down), keys.offset)

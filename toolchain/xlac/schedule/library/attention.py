@@ -74,6 +74,8 @@ def _heads(found: View | None, rank: int, shape: Shape, dtype: DType) -> Strided
     steps = found.strides
     if rank == 3:
         steps = steps[0], steps[2] * shape[3], steps[1], steps[2]
+    if any(step == 0 and extent != 1 for step, extent in zip(steps, shape, strict=True)):
+        raise Refused("an operand is repeated along one of its axes")
     if steps[3] != 1 or any(divisor(n) % LANES for n in (*steps[:3], found.offset)):
         raise Refused("the numbers of a head are apart in memory, or do not begin at 16 bytes")
     return Strided(dtype, shape, steps, found.offset)
@@ -90,5 +92,6 @@ def _mask(hero: Node, group: Group, scores: Shape, fast: bool, library: Attentio
     if found is None or node.shape[-1:] != scores[-1:] or found.strides[-1] != 1:
         raise Refused("the mask is not side by side in memory for each query")
     missing = 4 - node.type.rank
-    extents, steps = (1,) * missing + node.shape, (0,) * missing + found.strides
+    steps = (0,) * missing + found.strides
+    extents = tuple(1 if step == 0 else extent for step, extent in zip(steps, (1,) * missing + node.shape, strict=True))
     return found, Strided(library.operands, extents, steps, found.offset)

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from xlac.ir.dims import Shape, at_opt, bounds, static
+from xlac.ir.dims import Dim, Shape, at_opt, bounds, static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops.contraction import Conv
@@ -79,6 +79,8 @@ def _call(after: Epilogue, x: View, kernel: View, found: Parts, library: Product
         order = [letters.index(letter) for letter in wanted]
         return Strided(dtype, tuple(extents[a] for a in order), tuple(view.strides[a] for a in order), view.offset)
 
+    if not (_dense(x.strides, hero.inputs[0].shape) and _dense(kernel.strides, hero.inputs[1].shape)):
+        raise Refused("an operand is a part of what is in memory, or repeated")
     place = View(output, over_result(after, output, row_major(output.shape)))
     convolution = Convolution(
         strided(x, library.operands, hero.inputs[0].shape, op.layout[0], of_x),
@@ -90,6 +92,18 @@ def _call(after: Epilogue, x: View, kernel: View, found: Parts, library: Product
     )  # fmt: skip
     views = (x, kernel, found.addend, bias)
     return call(after, {CONVOLUTION: convolution}, views, library.library, library.workspace, whole=(x, kernel, bias))
+
+
+def _dense(strides: Shape, extents: Shape) -> bool:
+    """Whether a tensor has all elements of a stretch of memory, in any order of its axes."""
+    reached: Dim = 1
+    for step, extent in sorted(zip(strides, extents, strict=True), key=lambda axis: at_opt(axis[0])):
+        if extent == 1:
+            continue
+        if step != reached:
+            return False
+        reached = step * extent
+    return True
 
 
 def _kernel(node: Node, group: Group, op: Conv) -> View | None:
