@@ -48,6 +48,13 @@ def product(m: int, n: int, k: int, dtype: DType, turned: str = "nn", out: DType
     return Node.of(op, left, right)
 
 
+def dequantised(m: int, n: int, k: int) -> Node:
+    """A product with 8-bit weights, less the zero point of each column and times its scale."""
+    weights, zero = (build.cast(param(name, D.I8, *shape), D.BF16) for name, shape in (("q", (k, n)), ("zero", (n,))))
+    right = build.mul(build.sub(weights, zero), param("scale", D.BF16, n))
+    return Node.of(Dot(contract_lhs=(1,), contract_rhs=(0,)), param("a", D.BF16, m, k), right)
+
+
 def attention(queries: tuple[int, int, int], keys: tuple[int, int, int], dtype: DType, masked: bool = False, name: str = "", **given: object) -> Node:
     """Of batch 1; sizes are heads, time and width."""
     more = (param(f"mask{name}", D.BOOL, 1, 1, 1, keys[1]),) if masked else ()
@@ -75,6 +82,8 @@ CASES = {
     "warp groups": (lambda: product(100, 200, 136, D.BF16, "nt"), 1e-2),
     "specialized nt": (lambda: product(300, 500, 520, D.BF16, "nt"), 1e-2),
     "specialized tn": (lambda: product(120, 264, 136, D.BF16, "tn"), 1e-2),
+    "dequantised": (lambda: dequantised(72, 136, 96), 1e-2),
+    "few rows, dequantised": (lambda: dequantised(3, 200, 304), 1e-2),
     "few rows": (lambda: product(3, 200, 300, D.BF16), 1e-2),
     "few rows, turned": (lambda: product(3, 200, 304, D.F32, "nt"), 1e-5),
     "many queries": (lambda: attention((2, 150, 64), (1, 150, 64), D.BF16, causal=True), 2e-2),

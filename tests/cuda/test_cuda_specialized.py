@@ -5,6 +5,7 @@ The stand-in copies and multiplies as late as it may, so a tile that is read too
 
 from __future__ import annotations
 
+import ctypes
 import re
 import subprocess
 from collections.abc import Mapping
@@ -20,9 +21,15 @@ from numpy.typing import NDArray
 from test_cuda_products import compiles, disassembler, lowered, product
 
 from xlac.compiled import Compiled
-from xlac.compiler import executable
+from xlac.compiler import executable, lower
+from xlac.ir.dims import symbol, symbols
+from xlac.ir.graph import Graph, Node
+from xlac.model import Model
+from xlac.ops import build
+from xlac.ops.contraction import Dot
 from xlac_cuda import compiler, resources, tensor_maps
 from xlac_cuda.backend import CudaBackend
+from xlac_cuda.driver import driver
 from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import gpu
 from xlac_sdk.dtypes import DType
@@ -114,6 +121,47 @@ def test_maps_follow_arrays_that_move(counts: Counts) -> None:
     for array in (array for arrays in placed for array in arrays.values()):
         array.free()
     model.executable.close()
+
+
+def test_heads_of_open_length(counts: Counts) -> None:
+    """Tensor maps of four axes, made anew for each length; three blocks share whatever tiles there are."""
+    rows = symbol("rows", min=0, max=4000, opt=2048)
+    a, b = build.param("a", DType.F16, (2, rows, 3, 136)), build.param("b", DType.F16, (2, 264, 3, 136))
+    hero = Node.of(Dot(contract_lhs=(3,), contract_rhs=(3,), batch_lhs=(0, 2), batch_rhs=(0, 2)), a, b)
+    graph, backend = Graph("heads", (a, b), {"y": build.maximum(hero, 0.0)}), OnStandin()
+    target = replace(backend.target(Request(arch="sm_90a+wgmma")), processors=3)
+    model = executable(lower(Model(graph, {}, {s.name: s for s in symbols(rows)}), target), backend)
+    for length in (0, 1, 130):
+        rng = np.random.default_rng(length)
+        given = {name: rng.standard_normal((2, n, 3, 136)).astype(np.float16) for name, n in (("a", length), ("b", 264))}
+        exact = np.maximum(np.einsum("bmhk,bnhk->bhmn", *(value.astype(np.float32) for value in given.values())), 0)
+        np.testing.assert_allclose(model(**given).astype(np.float32), exact, rtol=0, atol=0.05)
+    model.executable.close()
+
+
+LIMITS = {
+    "as it should be": ({}, True),
+    "an address of 8 bytes": ({"address": 0x10008}, False),
+    "a stride of 24 bytes": ({"stride": 24}, False),
+    "no rows": ({"rows": 0}, False),
+    "a box of 257 rows": ({"box": 257}, False),
+    "a row of 256 bytes": ({"inner": 128}, False),
+    "a map beside 64 bytes": ({"beside": 8}, False),
+    "another type": ({"type": 99}, False),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_standin_is_strict_about_tensor_maps(counts: Counts, name: str) -> None:
+    changed, fine = LIMITS[name]
+    at: dict[str, int] = {"address": 0x10000, "stride": 256, "rows": 9, "box": 256, "inner": 64, "beside": 0, "type": 6, **changed}
+    room = (ctypes.c_uint64 * 64)()
+    start = -(-ctypes.addressof(room) // 64) * 64 + at["beside"]
+    extents, strides = (ctypes.c_uint64 * 2)(128, at["rows"]), (ctypes.c_uint64 * 1)(at["stride"])
+    box, apart = (ctypes.c_uint32 * 2)(at["inner"], at["box"]), (ctypes.c_uint32 * 2)(1, 1)
+    arrays = [ctypes.addressof(array) for array in (extents, strides, box, apart)]
+    code = driver().raw["cuTensorMapEncodeTiled"](start, at["type"], 2, at["address"], *arrays, 0, 3, 2, 0)
+    assert (code == 0) is fine
 
 
 @compiles
