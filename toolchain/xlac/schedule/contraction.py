@@ -24,6 +24,9 @@ from xlac_sdk.kernel import Access, Const, Expr, Var
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
+PAIRED = 256  # elements from the first row that a load of a pair reaches, about
+SPARE = 3  # registers that a tile leaves free there
+
 Place = Callable[[Sequence[Expr], Sequence[Expr], Expr], Index]
 """The index of a result element: from the counters of the outer axes, of the two row axes, and of the column."""
 
@@ -179,13 +182,17 @@ def offset(axes: Sequence[Axis], counters: Sequence[Expr], side: str, start: Dim
     return where
 
 
-def overlap(axis: Axis, rows: Sequence[Dim]) -> bool:
-    """Whether steps of the sum read of the left operand what neighbouring rows read at others.
+def crowds(axis: Axis, rows: Sequence[Dim], steps: int, target: Target) -> bool:
+    """Whether elements of the left operand would wait in registers that the sums need, were `steps` written out together.
 
-    Written out together they would be loaded once, and wait in registers that the sums need.
+    What neighbouring rows read at other steps would be loaded once. And a machine that loads pairs of scalars (AArch64: 32
+    registers of 16 bytes) would load two steps at once where its addresses reach all rows from one.
     """
     places = set(rows)
-    return any(row + axis.left in places for row in rows)
+    if any(row + axis.left * step in places for row in rows for step in range(1, steps)):
+        return True
+    near = len(rows) > SPARE and all(-PAIRED < at_opt(row) - at_opt(rows[0]) < PAIRED for row in rows)
+    return target.vector_bytes == 16 and target.vector_registers == 32 and axis.left == 1 and near
 
 
 def unravel(builder: Builder, counter: Expr, extents: Sequence[Dim]) -> list[Expr]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from xlac.ir.dims import Dim, Shape, at_opt, volume
 from xlac.schedule import tiles, turned
 from xlac.schedule.ahead import Ahead, ahead, pays
-from xlac.schedule.contraction import Axis, Contraction, multiply_add, offset, overlap, read, unravel, zero
+from xlac.schedule.contraction import Axis, Contraction, crowds, multiply_add, offset, read, unravel, zero
 from xlac.schedule.cuts import PARALLEL_FLOPS, PIECE_FLOPS, cut
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
@@ -201,7 +201,8 @@ class OuterProduct:
                 return
             axis, stride = inner[depth], strides[depth]
             last = depth == len(inner) - 1
-            copies = 1 if not last or self.target.size or overlap(axis, rows) else tiles.unroll(axis.usual, len(rows) * len(sums[0]))
+            copies = tiles.unroll(axis.usual, len(rows) * len(sums[0])) if last and not self.target.size else 1
+            copies = 1 if crowds(axis, rows, copies, self.target) else copies
             main = axis.extent // copies * copies
             rest = range(at_opt(main), axis.extent) if isinstance(axis.extent, int) else range(0)
 
