@@ -28,6 +28,7 @@ from xlac.passes import (
     layout,
     loops,
     motion,
+    pieces,
     simplify,
     together,
 )
@@ -527,3 +528,47 @@ def test_small_matrices_and_many_rows_stay() -> None:
         graph(row_times(x(WIDE), large)),
     ):
         assert together.run(g, Trace(), Context()) is g
+
+
+# ---- pieces ------------------------------------------------------------------------------------
+
+HEADS, PAST, WIDTH = 2, 300, 64
+
+
+def same(g: Graph, found: Graph) -> None:
+    """Both compute the same."""
+    rng = np.random.default_rng(0)
+    feeds = {p.op.name: rng.standard_normal(p.shape).astype(np.float32) for p in g.inputs if isinstance(p.op, Param)}
+    for y, wanted in interpret(g, feeds, {}).items():
+        np.testing.assert_allclose(interpret(found, feeds, {})[y], wanted, rtol=1e-5, atol=1e-5)
+
+
+def put_together(name: str) -> Node:
+    """What was there, one more row and another three, a unit taken out."""
+    parts = [x(1, HEADS, n, WIDTH, name=f"{name}{n}") for n in (PAST, 1, 3)]
+    return build.reshape(build.concat(parts, 2), (HEADS, PAST + 4, WIDTH))
+
+
+def test_products_of_few_rows_read_the_parts_of_a_concatenation() -> None:
+    """Scores with keys, which are columns, and sums over values."""
+    scores = build.dot(x(HEADS, 1, WIDTH), put_together("k"), ((2,), (2,)), ((0,), (0,)))
+    sums = build.dot(x(HEADS, 1, PAST + 4, name="w"), put_together("v"), ((2,), (1,)), ((0,), (0,)))
+    g = graph(scores, sums)
+    found = pieces.run(g, Trace(), Context())
+    assert counts(found) == Counter(param=8, reshape=6, dot=6, concat=1, slice=3, add=2)
+    same(g, found)
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_a_concatenation_that_is_needed_is_written(rows: int) -> None:
+    """As a result, or because many rows read it."""
+    keys = put_together("k")
+    scores = build.dot(x(HEADS, rows, WIDTH), keys, ((2,), (2,)), ((0,), (0,)))
+    g = graph(scores, keys) if rows == 1 else graph(scores)
+    assert pieces.run(g, Trace(), Context()) is g
+
+
+def test_parts_of_halves_are_not_rounded_one_by_one() -> None:
+    values = build.concat([x(n, WIDTH, dtype=DType.F16, name=f"v{n}") for n in (PAST, 1)], 0)
+    g = graph(build.dot(x(PAST + 1, dtype=DType.F16), values, ((0,), (0,))))
+    assert pieces.run(g, Trace(), Context()) is g

@@ -19,6 +19,7 @@ from xlac.passes import (
     layout,
     loops,
     motion,
+    pieces,
     simplify,
     together,
 )
@@ -41,6 +42,7 @@ PASSES: dict[str, Pass] = {
     "attention": attention.run,  # said by its name where it was written by hand and the target takes it whole
     "loops": loops.run,  # invariants and whole products leave loops
     "dce": dce.run,  # results, carried values and operands of loops and branches that nothing needs
+    "pieces": pieces.run,  # products of few rows read the parts of a concatenation where they lie
     "motion": motion.run,  # views sink through computation and cancel
     "layout": layout.run,  # convolutions take channels last; transposes between them cancel
     "contractions": contractions.run,  # dots in canonical form; batch norm goes into weights
