@@ -65,12 +65,13 @@ def legalize(kernel: Kernel, target: Target, fast: bool = False) -> Kernel:
 class _Legalizer:
     def __init__(self, kernel: Kernel, target: Target, fast: bool) -> None:
         self.kernel, self.target = kernel, target
-        self._prefix = _unused_prefix(kernel)
-        self._count = 0
+        self._prefix, self._count = "", 0
         self._writer = Writer(target, EXPANSIONS, self._fresh, fast)
         self._memo: dict[int, tuple[Expr, Expr]] = {}
         self._buffers: dict[Buffer, Buffer] = {}
         self._missing = frozenset(DType) - target.dtypes
+        self._plain: set[int] = set()  # expressions of the kernel that stay as they are, by identity
+        self._kinds: dict[tuple[Primitive, DType], bool] = {}
 
     def run(self) -> Kernel:
         parameters = tuple(map(self._buffer, self.kernel.parameters))
@@ -79,6 +80,7 @@ class _Legalizer:
         return self.kernel if same else replace(self.kernel, parameters=parameters, body=body)
 
     def _fresh(self) -> str:
+        self._prefix = self._prefix or _unused_prefix(self.kernel)
         self._count += 1
         return f"{self._prefix}{self._count}"
 
@@ -146,10 +148,38 @@ class _Legalizer:
         yield stmt
 
     def _exprs(self, *exprs: Expr) -> tuple[Expr, ...]:
+        if not self._missing and all(map(self._stays, exprs)):
+            return exprs
         self._memo = {}
         return tuple(map(self._expr, exprs))
 
     # ---- expressions --------------------------------------------------------------------------
+
+    def _stays(self, root: Expr) -> bool:
+        """Whether all that is in an expression is spelled and needs no guard, on a target that has every type.
+
+        Most expressions are like that, and each is looked at once for a kernel.
+        """
+        plain, stack = self._plain, [root]
+        met: set[int] = set()
+        while stack:
+            expr = stack.pop()
+            if id(expr) in plain or id(expr) in met:
+                continue
+            if isinstance(expr, Apply) and not self._spelled(expr):
+                return False
+            met.add(id(expr))
+            stack += operands(expr)
+        plain |= met
+        return True
+
+    def _spelled(self, expr: Apply) -> bool:
+        primitive, given = expr.primitive, expr.operands
+        key = primitive, given[primitive is P.SELECT].dtype
+        known = self._kinds.get(key)
+        if known is None:
+            known = self._kinds[key] = primitive not in self.target.guards and self.target.spells(*key)
+        return known
 
     def _expr(self, root: Expr) -> Expr:
         """Bottom-up without recursion; memoised by identity within a statement."""

@@ -7,6 +7,8 @@ Emitters write one statement per name, so text stays linear in the graph and nes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
 
 from xlac_sdk.kernel import (
     Allocate,
@@ -35,21 +37,22 @@ from xlac_sdk.kernel import (
 DEPTH = 16  # most operators nested in one text expression; C99 promises 63 parentheses
 
 
+_INSIDE: dict[type, Callable[[Any], tuple[Expr, ...]]] = {  # by class: asked for every expression, several times
+    Const: lambda expr: (),
+    Var: lambda expr: (),
+    Ramp: lambda expr: (expr.base,),
+    Splat: lambda expr: (expr.value,),
+    Fold: lambda expr: (expr.value,),
+    Exchange: lambda expr: (expr.value,),
+    Load: lambda expr: (expr.index,) if expr.mask is None else (expr.index, expr.mask),
+    Apply: attrgetter("operands"),
+    Shuffle: attrgetter("values"),
+}
+
+
 def operands(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside one."""
-    match expr:
-        case Const() | Var():
-            return ()
-        case Ramp(base=base):
-            return (base,)
-        case Splat(value=value) | Fold(value=value) | Exchange(value=value):
-            return (value,)
-        case Load(index=index, mask=mask):
-            return (index,) if mask is None else (index, mask)
-        case Apply(operands=inner):
-            return inner
-        case Shuffle(values=values):
-            return values
+    return _INSIDE[type(expr)](expr)
 
 
 def roots(stmt: Stmt) -> tuple[Expr, ...]:
@@ -73,33 +76,35 @@ def roots(stmt: Stmt) -> tuple[Expr, ...]:
 
 def walk(exprs: Sequence[Expr]) -> list[Expr]:
     """Every distinct object in the expressions, operands before users."""
-    found: list[Expr] = []
-    seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(e, False) for e in reversed(exprs)]
+    found: dict[int, Expr] = {}
+    begun: set[int] = set()
+    stack = [*reversed(exprs)]
     while stack:
-        expr, done = stack.pop()
-        if done:
-            found.append(expr)
-        elif id(expr) not in seen:
-            seen.add(id(expr))
-            stack.append((expr, True))
-            stack += [(o, False) for o in reversed(operands(expr))]
-    return found
+        expr = stack[-1]
+        key = id(expr)
+        if key not in found:
+            inner = () if key in begun else _INSIDE[type(expr)](expr)
+            if inner:
+                begun.add(key)
+                stack += reversed(inner)
+                continue
+            found[key] = expr
+        stack.pop()
+    return [*found.values()]
 
 
 def named(exprs: Sequence[Expr], also: Callable[[Expr], bool] = lambda expr: False) -> list[Expr]:
     """The expressions to name before a statement that evaluates `exprs`, in an order that works; `also` asks for more."""
-    order = walk(exprs)
+    order = [(expr, _INSIDE[type(expr)](expr)) for expr in walk(exprs)]
     uses: dict[int, int] = {}
-    for expr in order:
-        for operand in operands(expr):
+    for _, inner in order:
+        for operand in inner:
             uses[id(operand)] = uses.get(id(operand), 0) + 1
     for expr in exprs:
         uses[id(expr)] = uses.get(id(expr), 0) + 1
     result: list[Expr] = []
     depth: dict[int, int] = {}
-    for expr in order:
-        inner = operands(expr)
+    for expr, inner in order:
         depth[id(expr)] = below = 1 + max((depth[id(o)] for o in inner), default=-1)
         heavy = bool(inner) and not (isinstance(expr, Splat | Ramp) and not operands(inner[0]))
         met = isinstance(expr, Exchange)  # by every thread, also where a select would not look at the value

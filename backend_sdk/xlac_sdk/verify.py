@@ -74,6 +74,7 @@ class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.used: dict[str, object] = {}
+        self.typed_well: set[int] = set()  # expressions looked at before, by identity: what is left to ask is what they see
 
     def fail(self, message: str) -> VerifyError:
         return VerifyError(f"kernel {self.kernel.name}: {message}")
@@ -231,35 +232,42 @@ class _Verifier:
 
     def exprs(self, given: tuple[Expr, ...], names: dict[str, Var], buffers: set[Buffer]) -> None:
         for expr in walk(given):
-            self.need(expr.lanes >= 1, "an expression has no lanes")
-            match expr:
-                case Const(value=value, dtype=dtype):
-                    self.const(value, dtype)
-                case Var():
-                    self.visible(expr, names)
-                case Ramp(base=base):
-                    self.need(base.dtype.is_integer and base.lanes == 1, "the base of a ramp is not a scalar integer")
-                case Splat(value=value):
-                    self.need(value.lanes == 1, "a splat of a vector")
-                case Load(buffer=buffer, index=index, lanes=lanes, mask=mask):
-                    self.reachable(buffer, buffers)
-                    readable = buffer.space is not Space.GLOBAL or buffer.access is not Access.WRITE
-                    if not readable:
-                        raise self.fail(f"'{buffer.name}' is only written, but read")
-                    self.access(buffer.name, index, lanes, mask)
-                case Apply():
-                    self.apply(expr)
-                case Fold(primitive=primitive, value=value):
-                    if primitive not in FOLDABLE:
-                        raise self.fail(f"'{primitive.value}' cannot fold lanes")
-                    self.typed(primitive, value.dtype)
-                case Shuffle(values=values, picks=picks):
-                    same = len({v.dtype for v in values}) == 1 and 1 <= len(values) <= 2
-                    self.need(same, "a shuffle of unequal types")
-                    total = sum(v.lanes for v in values)
-                    self.need(bool(picks) and all(0 <= p < total for p in picks), "a shuffle picks a lane that is not there")
-                case Exchange(distance=distance):
-                    self.need(distance > 0, "an exchange over no distance")
+            if isinstance(expr, Var):
+                self.visible(expr, names)
+            elif isinstance(expr, Load):
+                self.reachable(expr.buffer, buffers)
+            if id(expr) not in self.typed_well:
+                self.expr(expr)
+                self.typed_well.add(id(expr))
+
+    def expr(self, expr: Expr) -> None:
+        """What an expression may be wherever it stands."""
+        self.need(expr.lanes >= 1, "an expression has no lanes")
+        match expr:
+            case Apply():
+                self.apply(expr)
+            case Const(value=value, dtype=dtype):
+                self.const(value, dtype)
+            case Ramp(base=base):
+                self.need(base.dtype.is_integer and base.lanes == 1, "the base of a ramp is not a scalar integer")
+            case Splat(value=value):
+                self.need(value.lanes == 1, "a splat of a vector")
+            case Load(buffer=buffer, index=index, lanes=lanes, mask=mask):
+                readable = buffer.space is not Space.GLOBAL or buffer.access is not Access.WRITE
+                if not readable:
+                    raise self.fail(f"'{buffer.name}' is only written, but read")
+                self.access(buffer.name, index, lanes, mask)
+            case Fold(primitive=primitive, value=value):
+                if primitive not in FOLDABLE:
+                    raise self.fail(f"'{primitive.value}' cannot fold lanes")
+                self.typed(primitive, value.dtype)
+            case Shuffle(values=values, picks=picks):
+                same = len({v.dtype for v in values}) == 1 and 1 <= len(values) <= 2
+                self.need(same, "a shuffle of unequal types")
+                total = sum(v.lanes for v in values)
+                self.need(bool(picks) and all(0 <= p < total for p in picks), "a shuffle picks a lane that is not there")
+            case Exchange(distance=distance):
+                self.need(distance > 0, "an exchange over no distance")
 
     def const(self, value: object, dtype: DType) -> None:
         if dtype.is_float:

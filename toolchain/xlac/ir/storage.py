@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -50,3 +51,34 @@ def forget(array: Array) -> None:
     last = (high - begin) // mmap.PAGESIZE * mmap.PAGESIZE
     if first < last:
         owner.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+
+def stepped(array: Array, shape: tuple[int, ...], steps: tuple[int, ...], offset: int, own: int) -> Array:
+    """The elements of an array from `offset` on, along axes that step over so many of them in row-major order.
+
+    Nothing is copied where every step goes along axes of the array, however those lie in memory. One that goes along
+    several becomes as many, if it is not among the first `own` or the last.
+    """
+    parts = [] if offset else [_along(array, *axis) for axis in zip(shape, steps, strict=True)]
+    taken = [axis for part in parts for _, axis in part if axis is not None]
+    whole = all(len(part) == 1 for part in (*parts[:own], *parts[-1:]))
+    if parts and all(parts) and whole and len(set(taken)) == len(taken):
+        extents = [extent for part in parts for extent, _ in part]
+        strides = [0 if axis is None else array.strides[axis] for part in parts for _, axis in part]
+    else:
+        array = np.ascontiguousarray(array).reshape(-1)[offset:]
+        extents, strides = list(shape), [step * array.itemsize for step in steps]
+    return np.lib.stride_tricks.as_strided(array, extents, strides, writeable=False)
+
+
+def _along(array: Array, extent: int, step: int) -> list[tuple[int, int | None]]:
+    """An axis of so many steps over elements in row-major order as axes of the array, each with its extent; empty where it is none."""
+    if extent == 1:
+        return [(1, None)]
+    axis = next((a for a, size in enumerate(array.shape) if size > 1 and prod(array.shape[a + 1 :]) == step), -1)
+    found: list[tuple[int, int | None]] = []
+    while axis >= 0 and extent > array.shape[axis] and extent % array.shape[axis] == 0:
+        found.insert(0, (array.shape[axis], axis))
+        extent //= array.shape[axis]
+        axis -= 1
+    return [(extent, axis), *found] if axis >= 0 and extent <= array.shape[axis] else []

@@ -10,6 +10,7 @@ from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array, frozen_array
 from xlac.ir.storage import forget
 from xlac.ops.leaf import Param
+from xlac.ops.view import Reshape, Transpose
 
 
 class Weights(Mapping[str, Array]):
@@ -64,10 +65,15 @@ class Weights(Mapping[str, Array]):
         from xlac.ir.interpret import interpret
 
         expression = self._whole(self._derived[name])
-        needed = {n.op.name: n.op for n in walk([expression]) if isinstance(n.op, Param)}
-        wide = not any(t.dtype.is_half for n in walk([expression]) for t in n.results)
-        arrays = {source: self._given[source] for source in needed}
+        nodes = list(walk([expression]))
+        moved = all(isinstance(n.op, Param | Reshape | Transpose) for n in nodes)
+        wide = not moved and not any(t.dtype.is_half for n in nodes for t in n.results)
+        arrays = {n.op.name: self._given[n.op.name] for n in nodes if isinstance(n.op, Param)}
         result = interpret(Graph(name, (), {"": expression}), {}, arrays, float64=wide)[""]
+        if moved:  # nothing was computed: the elements where they are
+            result = result.view()
+            result.flags.writeable = False
+            return result
         for array in arrays.values():
             forget(array)
         return frozen_array(result, expression.type.dtype.numpy)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
 from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, static, volume
 from xlac.ir.op import Array
-from xlac.ir.storage import on_a_line
+from xlac.ir.storage import on_a_line, stepped
 from xlac.schedule.contraction import Axis, Contraction, Source, merge, offset, unravel, zero
 from xlac.schedule.elements import Elements, row_major
 from xlac.schedule.group import Group, Launching, Packed, Scratch
@@ -142,19 +143,16 @@ def constant(c: Contraction, tile: Tile, dtype: DType, before: Callable[[Array],
     steps = static((*(a.right for a in own), *(a.right for a in c.inner), c.columns.right))
 
     def make(array: Array) -> Array:
-        flat = np.ascontiguousarray(before(array) if before else array).reshape(-1)[offset:]
         if not size:
             return np.zeros(0, dtype.numpy)
-        seen = np.lib.stride_tricks.as_strided(flat, shape, [s * flat.itemsize for s in steps], writeable=False)
-        stacked = seen.reshape(-1, depth, extent)
-        full = extent // width * width
-        result = on_a_line(size, dtype.numpy).reshape(len(stacked), size // len(stacked))
-        main = stacked[:, :, :full].reshape(len(stacked), depth, full // width, width)
-        result[:, : depth * full] = main.transpose(0, 2, 1, 3).reshape(len(stacked), -1)
+        seen = stepped(before(array) if before else array, shape, steps, offset, len(own))
+        around, within, full = shape[: len(own)], seen.shape[len(own) : -1], extent // width * width
+        result = on_a_line(size, dtype.numpy).reshape(*around, size // prod(around))
+        panels = result[..., : depth * full].reshape(*around, full // width, *within, width)
+        panels[...] = np.moveaxis(seen[..., :full].reshape(*around, *within, full // width, width), -2, len(own))
         if full < extent:
-            last = np.zeros((len(stacked), depth, -(-(extent - full) // lanes) * lanes), dtype.numpy)
-            last[:, :, : extent - full] = stacked[:, :, full:]
-            result[:, depth * full :] = last.reshape(len(stacked), -1)
+            last = result[..., depth * full :].reshape(*around, *within, -(-(extent - full) // lanes) * lanes)
+            last[..., : extent - full] = seen[..., full:]
         return result.reshape(-1)
 
     assert not isinstance(source.value, Packed | Scratch)
