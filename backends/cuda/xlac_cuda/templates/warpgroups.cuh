@@ -55,10 +55,10 @@ struct F16Group {
 #pragma nv_diag_suppress 177 /* functions for types that this file has not */
 
 /* Rows of 128 bytes, their chunks exchanged; eight rows are 1024 bytes, and turned, 64 are what the next places follow. */
-static __device__ __forceinline__ uint64_t rows_of_tile(const void *first)
+template <bool turned> static __device__ __forceinline__ uint64_t rows_of_tile(const void *first)
 {
     const uint64_t address = (uint64_t)__cvta_generic_to_shared(first);
-    return (address & 0x3ffff) >> 4 | (uint64_t)(8192 >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+    return (address & 0x3ffff) >> 4 | (uint64_t)(turned ? 8192 >> 4 : 1) << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
 /* Begins to add the products of the warp's 16 rows, together with the three other warps of its group. */
@@ -66,7 +66,7 @@ template <typename P, bool a_turned, bool b_turned>
 static __device__ __forceinline__ void multiply_group(float *sums, const uint16_t *a, int a_first, const uint16_t *b)
 {
     constexpr int a_step = a_turned ? 128 : 2, b_step = b_turned ? 128 : 2; /* 16 rows, or 16 elements of a row; in 16 bytes */
-    const uint64_t left = rows_of_tile(a + a_first / 64 * 64 * 64), right = rows_of_tile(b);
+    const uint64_t left = rows_of_tile<a_turned>(a + a_first / 64 * 64 * 64), right = rows_of_tile<b_turned>(b);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
     for (int step = 0; step < 4; ++step) P::template add<a_turned, b_turned>(sums, left + step * a_step, right + step * b_step);

@@ -30,6 +30,7 @@ from xlac_sdk.target import Target
 P = Primitive
 MOST_STAGES = 5
 AXES = 4  # of an operand, of the five that the copy engine knows: one more where blocks share a sum
+BANDS = (16, 8, 4)  # tiles down that take turns with those across, so that blocks at a time share operands in the second cache
 ASKING, MULTIPLYING = 40, 232  # registers of a thread, where there are three groups of warps
 
 
@@ -126,8 +127,10 @@ class Specialized:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
         self.turns = ceil_div(p.depth, tile.step)
-        counts = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, WIDE)
-        self.extents = [*p.batch, counts[1], counts[0]]
+        down, across = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, WIDE)
+        self.band = next((n for n in BANDS if isinstance(down, int) and down > n and down % n == 0), down)
+        bands = [] if self.band is down else [down // self.band]
+        self.extents = [*p.batch, *bands, across, self.band]
         self.tiles = volume(tuple(self.extents))
 
     def write(self) -> None:
@@ -164,6 +167,8 @@ class Specialized:
             number = builder.let("number", build.add(build.mul(around, most), g.block))
             with builder.when(build.apply(P.LT, number, build.lift(self.tiles))):
                 *batch, across, down = unravel(builder, number, self.extents)
+                if len(batch) > len(self.p.batch):
+                    down = build.add(build.mul(batch.pop(), self.band), down)
                 first = builder.let("row", build.mul(down, self.tile.rows)), builder.let("column", build.mul(across, WIDE))
                 yield batch, first, builder.let("before", build.mul(around, self.turns))
 
