@@ -31,6 +31,7 @@ from xlac.ops import (
     ranking,
     recurrent,
     reduction,
+    reorder,
     resize,
     scalar,
     special,
@@ -42,5 +43,5 @@ __all__ = [
     "OPS", "activation", "algebra", "arrange", "attention", "choose", "contraction", "control",
     "convert", "convolution", "create", "dynamic", "effect", "elementary", "grid", "index", "leaf", "linear", "logic",
     "loss", "minifloat", "native", "normalization", "order", "place", "pooling", "probability", "ranking", "recurrent",
-    "reduction", "resize", "scalar", "special", "statistics", "view",
+    "reduction", "reorder", "resize", "scalar", "special", "statistics", "view",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ TITLES = {
     "contraction": "Dot and convolution", "order": "Sorting", "control": "Control flow", "effect": "Effects", "dynamic": "Sizes known later",
     "native": "More scalar functions", "elementary": "Elementary functions", "special": "Special functions", "logic": "Comparisons and logic", "activation": "Activations",
     "statistics": "Statistics", "probability": "Softmax", "linear": "Matrix products", "algebra": "Linear algebra and transforms", "minifloat": "Floats of 8 bits and fewer", "convolution": "Convolutions", "pooling": "Pooling",
-    "normalization": "Normalization", "attention": "Attention", "recurrent": "Recurrent cells", "arrange": "Rearranging",
+    "normalization": "Normalization", "attention": "Attention", "recurrent": "Recurrent cells", "arrange": "Rearranging", "reorder": "Repeating, turning, padding",
     "choose": "Choosing by index", "place": "Placing by index", "ranking": "Order and running combinations", "create": "Creating",
     "resize": "Resizing", "grid": "Reading between elements", "loss": "Losses",
 }  # fmt: skip
