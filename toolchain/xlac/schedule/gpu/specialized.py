@@ -128,9 +128,8 @@ class Specialized:
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
         self.turns = ceil_div(p.depth, tile.step)
         down, across = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, WIDE)
-        self.band = next((n for n in BANDS if isinstance(down, int) and down > n and down % n == 0), down)
-        bands = [] if self.band is down else [down // self.band]
-        self.extents = [*p.batch, *bands, across, self.band]
+        self.band = next((n for n in BANDS if isinstance(down, int) and down > n and down % n == 0), 0)
+        self.extents = [*p.batch, down // self.band, across, self.band] if self.band else [*p.batch, across, down]
         self.tiles = volume(tuple(self.extents))
 
     def write(self) -> None:
@@ -167,7 +166,7 @@ class Specialized:
             number = builder.let("number", build.add(build.mul(around, most), g.block))
             with builder.when(build.apply(P.LT, number, build.lift(self.tiles))):
                 *batch, across, down = unravel(builder, number, self.extents)
-                if len(batch) > len(self.p.batch):
+                if self.band:
                     down = build.add(build.mul(batch.pop(), self.band), down)
                 first = builder.let("row", build.mul(down, self.tile.rows)), builder.let("column", build.mul(across, WIDE))
                 yield batch, first, builder.let("before", build.mul(around, self.turns))
