@@ -220,8 +220,8 @@ def test_tiles_fit_the_registers():
                 for columns in (1, 3, 16, 48, 1000):
                     tile = tiles.choose(target, dtype, rows, columns)
                     height = tile.rows[0] * tile.rows[1]
-                    apart = target.vector_bytes and not target.fma  # a product waits in a register to be added
-                    held = min(height, tile.vectors) + 2 if apart else tile.vectors + 1
+                    apart = target.vector_bytes and not target.fma  # products wait in two registers to be added
+                    held = min(height, tile.vectors) + 3 if apart else tile.vectors + 1
                     used = height * tile.vectors + held
                     assert used <= target.vector_registers or (height, tile.vectors) == (1, 1)
                     assert tile.lanes <= target.lanes(dtype)

@@ -109,7 +109,7 @@ def apart(target: Target) -> bool:
 def cycles(rows: int, vectors: int, apart: bool = False) -> float:
     """Estimated cycles of one step of the sum for a tile."""
     products = rows * vectors
-    copied = (rows - 1) * vectors / 2  # the first product of a loaded vector needs no copy; others wait for theirs, as measured
+    copied = (rows - 1) * vectors  # once more: the first product of a vector is what was loaded, the others are copies and wait
     busiest = (3 * products + copied + 2 * rows) / ISSUE if apart else products / 2  # a broadcast is a load and a shuffle
     return max(busiest, (rows + vectors) / 2, LATENCY) + 0.25
 
@@ -120,8 +120,8 @@ def by_columns(rows: int, vectors: int, target: Target) -> bool:
 
 
 def registers(rows: int, vectors: int, target: Target) -> int:
-    """Registers that a step of the sum needs."""
-    return rows * vectors + (min(rows, vectors) + 2 if apart(target) else vectors + 1)
+    """Registers that a step of the sum needs; products of their own take two in turn."""
+    return rows * vectors + (min(rows, vectors) + 3 if apart(target) else vectors + 1)
 
 
 @cache
