@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from xlac_sdk.dims import Dim, evaluate, static
+from xlac_sdk.dtypes import DType
 from xlac_sdk.products import activated
 from xlac_sdk.strided import Strided
 
@@ -28,7 +29,7 @@ class Convolution:
     """`result = activation(x * kernel + addend + bias)`, the kernel not flipped.
 
     x is (batch, channels, spatial…), the kernel (filters, channels of a group, spatial…), result and addend (batch,
-    filters, spatial…); the bias has a number for each filter. All of it is f32, rounded once to the result's type.
+    filters, spatial…); the bias has a number for each filter, f32 or of the result's type. All of it is f32, rounded once to the result's type.
     """
 
     x: Strided
@@ -40,7 +41,7 @@ class Convolution:
     dilation: Ints
     groups: int = 1
     addend: Strided | None = None
-    biased: bool = False
+    bias: DType | None = None
     bias_offset: Dim = 0
     activation: str = ""
     workspace: int = 0
@@ -63,7 +64,7 @@ class Convolution:
             total = self._sums(self.x.read(x), self.kernel.read(kernel))
             if self.addend is not None:
                 total = total + self.addend.read(rest.pop(0))
-            if self.biased:
+            if self.bias is not None:
                 bias = rest.pop(0).reshape(-1)[start : start + total.shape[1]].astype(np.float64)
                 total = total + bias.reshape(-1, *(1,) * rank)
             out = self.result.view(rest.pop(0))

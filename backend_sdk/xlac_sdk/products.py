@@ -34,6 +34,7 @@ class Products:
     flops: int
     workspace: int  # bytes that it may use while it runs
     exact: frozenset[str] = frozenset()  # activations that it computes as they are meant: they need no "fast"
+    wide: bool = False  # a bias may be f32 beside halves
     rounds: bool = False  # it is worth it only where operands may be rounded: for models whose precision is "fast"
 
     @property
@@ -41,14 +42,14 @@ class Products:
         """As JSON: `Products.of` makes the same of it."""
         results, activations = sorted(map(str, self.results)), sorted(self.activations)
         numbers = [self.least, self.flops, self.workspace]
-        return [self.library, str(self.operands), results, activations, *numbers, sorted(self.exact), self.rounds]
+        return [self.library, str(self.operands), results, activations, *numbers, sorted(self.exact), self.wide, self.rounds]
 
     @staticmethod
     def of(told: list[Any]) -> Products:
         """Raises TypeError or ValueError for anything else than what `told` gives."""
-        library, operands, results, activations, least, flops, workspace, exact, rounds = told
+        library, operands, results, activations, least, flops, workspace, exact, wide, rounds = told
         types, ends = frozenset(map(DType, results)), frozenset(activations)
-        return Products(library, DType(operands), types, ends, least, flops, workspace, frozenset(exact), rounds)
+        return Products(library, DType(operands), types, ends, least, flops, workspace, frozenset(exact), wide, rounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def packed(dtype: DType, extents: tuple[int, ...], layout: str = FIRST) -> Strid
     return Strided(dtype, extents, tuple(strides))
 
 
-def convolution(dtype: DType, x: tuple[int, ...], filters: int, taps: int, layout: str = LAST, stride: int = 1, groups: int = 1, dilation: int = 1, residual: bool = False, bias: bool = True, activation: str = RELU, fast: bool = False) -> Convolution:
+def convolution(dtype: DType, x: tuple[int, ...], filters: int, taps: int, layout: str = LAST, stride: int = 1, groups: int = 1, dilation: int = 1, residual: bool = False, bias: DType | None = F32, activation: str = RELU, fast: bool = False) -> Convolution:
     rank = len(x) - 2
     pad, kernel = dilation * (taps - 1) // 2, (filters, x[1] // groups, *(taps,) * rank)
     y = (x[0], filters, *((n + 2 * pad - dilation * (taps - 1) - 1) // stride + 1 for n in x[2:]))
@@ -87,9 +87,11 @@ def problems() -> Iterator[tuple[str, Convolution | Attention]]:
         for what, made in {
             "resnet": convolution(dtype, (8, 64, 56, 56), 64, 3, fast=fast),
             "with a residual": convolution(dtype, (8, 64, 56, 56), 256, 1, residual=True, fast=fast),
-            "a residual alone": convolution(dtype, (8, 64, 56, 56), 64, 3, residual=True, bias=False, activation="", fast=fast),
+            "a residual alone": convolution(dtype, (8, 64, 56, 56), 64, 3, residual=True, bias=None, activation="", fast=fast),
+            "a bias of its type": convolution(dtype, (8, 64, 56, 56), 64, 3, residual=True, bias=dtype, fast=fast),
             "gelu": convolution(dtype, (8, 64, 56, 56), 64, 3, activation=GELU, fast=fast),
-            "channels first": convolution(dtype, (8, 64, 56, 56), 64, 3, FIRST, fast=fast),
+            "channels first, a bias of its type": convolution(dtype, (8, 64, 28, 28), 64, 3, FIRST, residual=True, bias=dtype, fast=fast),
+            "channels first, nothing more": convolution(dtype, (8, 64, 28, 28), 64, 3, FIRST, bias=None, activation="", fast=fast),
             "stride, dilation, groups": convolution(dtype, (2, 64, 57, 57), 128, 3, stride=2, dilation=2, groups=4, fast=fast),
             "odd sizes": convolution(dtype, (3, 17, 13, 19), 23, 5, fast=fast),
             "a line": convolution(dtype, (8, 64, 500), 64, 3, fast=fast),

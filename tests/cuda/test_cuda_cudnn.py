@@ -15,6 +15,7 @@ from device_doubles import LikeCupy, placed
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.contraction import Conv
 from xlac_sdk.dtypes import DType
 
 pytestmark = pytest.mark.usefixtures("cudnn_library")
@@ -30,6 +31,14 @@ def residual(node: Node) -> Node:
     return build.add(node, build.param("c", node.type.dtype, node.shape))
 
 
+def normalised(dtype: DType) -> Node:
+    """What folded normalisation leaves: a bias in f32, whatever the operands."""
+    ones, zeros = (1, 1), (0, 0)
+    op = Conv(("NHWC", "OIHW", "NHWC"), ones, zeros, zeros, ones, ones, out_dtype=F32)
+    total = Node.of(op, build.param("x", dtype, (1, 5, 6, 4)), build.param("w", dtype, (6, 4, 3, 3)))
+    return build.cast(relu(build.add(total, build.param("b", F32, (6,)))), dtype)
+
+
 CONVOLUTIONS: dict[str, Callable[[DType], Node]] = {
     "plain": lambda d: conv(2, 4, 5, 6, dtype=d, bias=False),
     "a bias, channels first": lambda d: conv(2, 4, 5, 6, dtype=d, pad=1),
@@ -37,6 +46,7 @@ CONVOLUTIONS: dict[str, Callable[[DType], Node]] = {
     "a bias, a residual, relu": lambda d: relu(residual(conv(1, 5, 6, 4, dtype=d, pad=1, constant=True, **LAST))),
     "a residual": lambda d: residual(conv(1, 5, 6, 4, dtype=d, bias=False, **LAST)),
     "gelu": lambda d: build.apply1("gelu", conv(1, 5, 6, 4, dtype=d, **LAST), approximate="tanh"),
+    "a bias in f32": normalised,
     "strides, dilation, uneven padding": lambda d: conv(1, 3, 9, 8, dtype=d, stride=(2, 1), dilation=(1, 2), pad=((1, 2), (0, 3))),
     "groups": lambda d: relu(conv(1, 5, 5, 8, dtype=d, groups=2, constant=True, **LAST)),
     "a line": lambda d: relu(conv(2, 4, 9, dtype=d, pad=1)),

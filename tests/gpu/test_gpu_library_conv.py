@@ -28,7 +28,7 @@ DTYPES = (F32, F16, BF16)
 
 
 def known(dtype: DType, **more: Any) -> Products:
-    return Products("DNN", dtype, frozenset({dtype}), frozenset({RELU, GELU}), 1, 1, 1 << 12, frozenset({RELU}), **more)
+    return Products("DNN", dtype, frozenset({dtype}), frozenset({RELU, GELU}), 1, 1, 1 << 12, frozenset({RELU}), wide=True, **more)
 
 
 TARGET = replace(LARGE, convolutions=frozenset(map(known, DTYPES)))
@@ -111,7 +111,14 @@ def test_other_rounding_takes_the_models_permission(what: str) -> None:
 
 def test_residuals_in_f32_need_no_permission() -> None:
     found = only(agree(relu(residual(conv(2, 7, 7, 4, pad=1, channels_last=True))), target=TARGET))
-    assert found.addend is not None and found.biased and found.activation == RELU and not found.fast
+    assert found.addend is not None and found.bias is F32 and found.activation == RELU and not found.fast
+
+
+def test_a_bias_may_be_f32_beside_halves() -> None:
+    """As folded normalisation leaves it; a matrix may not."""
+    found = only(agree(build.cast(relu(build.add(sums(), param("b", (6,)))), BF16), target=TARGET))
+    assert found.bias is F32 and found.activation == RELU
+    assert "is not bf16" in note(build.cast(build.add(sums(), param("c", (2, 3, 3, 6))), BF16), "fast")
 
 
 def test_what_is_worth_it_only_in_tf32_waits_for_permission() -> None:
@@ -126,11 +133,17 @@ def test_filters_of_weights_have_their_channels_side_by_side() -> None:
     assert found.x.strides == (7 * 7 * 4, 1, 28, 4)
 
 
-def primitive(dtype: DType = F32, **given: Any) -> Node:
-    """Of [1, 4, 5, 5] by [6, 4, 3, 3]."""
+def sums() -> Node:
+    """Of bf16, f32 before they are rounded: (2, 3, 3, 6)."""
+    channels_last = {"layout": ("NHWC", "OIHW", "NHWC"), "out_dtype": F32}
+    return primitive(BF16, x=(2, 5, 5, 4), **channels_last)
+
+
+def primitive(dtype: DType = F32, x: tuple[int, ...] = (1, 4, 5, 5), **given: Any) -> Node:
+    """Of x by [6, 4, 3, 3]."""
     ones, zeros = (1, 1), (0, 0)
     known: dict[str, Any] = {"strides": ones, "low": zeros, "high": zeros, "lhs_dilation": ones, "rhs_dilation": ones}
-    return Node.of(Conv(**(known | given)), param("x", (1, 4, 5, 5), dtype), param("w", (6, 4, 3, 3), dtype))
+    return Node.of(Conv(**(known | given)), param("x", x, dtype), param("w", (6, 4, 3, 3), dtype))
 
 
 REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
@@ -140,6 +153,11 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
     "a number for each row": (lambda: build.add(conv(1, 5, 5, 4, channels_last=True, bias=False), param("d", (1, 3, 3, 1))), "neither one number"),
     "a scale": (lambda: build.mul(conv(1, 4, 5, 5, bias=False), 0.3), "scales no convolution"),
     "two residuals": (lambda: residual(residual(conv(1, 4, 5, 5)), "d"), "one matrix and one row"),
+    "relu, channels first": (lambda: relu(conv(1, 4, 5, 5, bias=False)), "channels are apart"),
+    "gelu, channels first": (lambda: build.apply1("gelu", conv(1, 4, 5, 5), approximate="tanh"), "channels are apart"),
+    "a residual of a turned result": (
+        lambda: residual(build.transpose(conv(1, 5, 5, 4, channels_last=True, bias=False), (0, 3, 1, 2))), "channels are apart",
+    ),
     "a part": (lambda: conv(1, 5, 5, 4, channels_last=True, of=param("whole", (1, 5, 9, 4))), "a part of what is in memory"),
     "integers": (lambda: primitive(DType.I8), "is not asked for"),
 }  # fmt: skip

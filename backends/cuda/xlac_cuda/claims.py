@@ -80,4 +80,4 @@ def _products(dtype: DType, hopper: bool) -> Products:
 def _convolutions(dtype: DType) -> Products:
     """Its relu keeps NaN, as the graph asks for it."""
     ends, exact = frozenset({RELU, GELU}), frozenset({RELU})
-    return Products("cuDNN", dtype, frozenset({dtype}), ends, CHANNELS, CONVOLUTIONS[dtype], SPACE, exact, rounds=dtype is F32)
+    return Products("cuDNN", dtype, frozenset({dtype}), ends, CHANNELS, CONVOLUTIONS[dtype], SPACE, exact, wide=True, rounds=dtype is F32)

@@ -126,5 +126,5 @@ def _told(asked: Problem) -> str:
     if isinstance(asked, Attention):
         sides = ", ".join(str(list(side.extents)) for side in (asked.queries, asked.keys, asked.values))
         return f"attention of {asked.queries.dtype} {sides}" + (" with a mask" if asked.mask else "") + (", causal" if asked.causal else "")
-    after = ", ".join(part for part in ("addend" if asked.addend else "", "bias" if asked.biased else "", asked.activation) if part)
+    after = ", ".join(part for part in ("addend" if asked.addend else "", "bias" if asked.bias else "", asked.activation) if part)
     return f"a convolution of {asked.x.dtype}{list(asked.x.extents)} by {list(asked.kernel.extents)}" + (f" with {after}" if after else "")

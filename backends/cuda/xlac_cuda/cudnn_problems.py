@@ -38,7 +38,7 @@ def offsets(problem: Problem) -> list[int]:
     """Bytes from the start of each argument, workspace aside, to where its tensor begins."""
     if isinstance(problem, Convolution):
         sides = [problem.x, problem.kernel, problem.addend, problem.result]
-        bias = [problem.bias_offset * problem.result.dtype.nbytes] if problem.biased else []
+        bias = [problem.bias_offset * problem.bias.nbytes] if problem.bias else []
     else:
         sides, bias = [problem.queries, problem.keys, problem.values, problem.mask, problem.result], []
     found = [side.offset * side.dtype.nbytes for side in sides if side is not None]
@@ -68,10 +68,10 @@ def _convolution(problem: Convolution, operations: Operations, alignments: Seque
     *tensors, last = [*sides, problem.result]
     made = [operations.tensor(side.dtype, *_places(side, line), alignment) for side, alignment in zip(tensors, alignments, strict=False)]
     extents, steps = _places(last, line)
-    if problem.biased:
+    if problem.bias:
         ones = (1,) * (len(extents) - 2)
         wide = (1, extents[1], *ones), (extents[1], 1, *ones)
-        made.append(operations.tensor(last.dtype, *wide, alignments[len(made)]))
+        made.append(operations.tensor(problem.bias, *wide, alignments[len(made)]))
     result = operations.tensor(last.dtype, extents, steps, alignments[len(made)])
     after: list[tuple[Pointwise, int]] = [(Pointwise.ADD, tensor) for tensor in made[2:]]
     if problem.activation:

@@ -110,10 +110,13 @@ class _Reading:
 
     def _added(self, user: Node, other: Node) -> None:
         seen = _source(other, self.after.group, self.dtype)
-        if seen is None:
+        wide = _source(other, self.after.group, self.dtype.compute) if seen is None and self.library.wide else None
+        found = seen or wide
+        if found is not None:
+            found = replace(found, strides=over_result(self.after, user, found.strides))
+        if found is None or (wide and self._is_matrix(found.strides)):
             raise Refused(f"what is added is computed, or is not {self.dtype}")
-        seen = replace(seen, strides=over_result(self.after, user, seen.strides))
-        matrix = self._is_matrix(seen.strides)
+        seen, matrix = found, self._is_matrix(found.strides)
         if (self.found.addend if matrix else self.found.bias) is not None:
             raise Refused(f"{self.library.library} adds one matrix and one row")
         self.found = replace(self.found, addend=seen) if matrix else replace(self.found, bias=seen)

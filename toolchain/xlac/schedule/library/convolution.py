@@ -21,7 +21,7 @@ from xlac.schedule.library.refused import Refused
 from xlac.schedule.operands import View
 from xlac_sdk.convolutions import CONVOLUTION, Convolution
 from xlac_sdk.dtypes import DType
-from xlac_sdk.products import Products
+from xlac_sdk.products import RELU, Products
 from xlac_sdk.strided import Strided
 from xlac_sdk.target import Target
 
@@ -88,10 +88,26 @@ def _call(after: Epilogue, x: View, kernel: View, found: Parts, library: Product
         strided(place, output.type.dtype, hero.shape, op.layout[2], of_result),
         op.strides, op.low, op.high, op.rhs_dilation, op.feature_groups,
         None if found.addend is None else strided(found.addend, output.type.dtype, hero.shape, op.layout[2], of_result),
-        bias is not None, bias.offset if bias else 0, found.activation, library.workspace, fast,
+        _type(bias), bias.offset if bias else 0, found.activation, library.workspace, fast,
     )  # fmt: skip
+    _check_ends(convolution, library)
     views = (x, kernel, found.addend, bias)
     return call(after, {CONVOLUTION: convolution}, views, library.library, library.workspace, whole=(x, kernel, bias))
+
+
+def _check_ends(convolution: Convolution, library: Products) -> None:
+    """Raises Refused for what follows a convolution where channels are not side by side, but for a bias of the result's type
+    with a residual before it and relu after it: all that libraries have kernels for in any layout."""
+    if all(side.strides[1] == 1 for side in (convolution.x, convolution.result)):
+        return
+    follows = convolution.addend is not None or bool(convolution.activation)
+    if convolution.activation in ("", RELU) and convolution.bias in ((convolution.result.dtype,) if follows else (convolution.result.dtype, None)):
+        return
+    raise Refused(f"{library.library} ends in a bias of the result's type, perhaps with relu, where channels are apart in memory")
+
+
+def _type(bias: View | None) -> DType | None:
+    return bias.value.type.dtype if bias is not None and isinstance(bias.value, Node) else None
 
 
 def _dense(strides: Shape, extents: Shape) -> bool:
