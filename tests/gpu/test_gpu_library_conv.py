@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from gpu_harness import LARGE, agree, lowered, param, run
 
+from xlac.debug.report import fused
+from xlac.debug.story import tell
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -22,6 +24,7 @@ from xlac_sdk.convolutions import CONVOLUTION, Convolution
 from xlac_sdk.dtypes import DType
 from xlac_sdk.products import GELU, PRODUCT, RELU, Product, Products
 from xlac_sdk.program import Call, Program
+from xlac_sdk.source import Origin
 
 F32, F16, BF16 = DType.F32, DType.F16, DType.BF16
 DTYPES = (F32, F16, BF16)
@@ -200,6 +203,20 @@ def test_a_convolution_survives_in_files(tmp_path: Path) -> None:
     portable.write(tmp_path, program, TARGET)
     read, target = portable.read(tmp_path)
     assert target == TARGET and only(read) == only(program)
+
+
+def test_explain_and_inspect_tell_what_is_called_and_why_not() -> None:
+    """Of one tap, both libraries say why not."""
+    called = lowered(Node(*_named(relu(conv(2, 7, 7, 4, channels_last=True)))), target=TARGET)
+    assert "one call of DNN (max)" in tell(called, called.model.graph) and "conv: one call of DNN" in fused(called)
+    small = replace(BOTH, **{kind: frozenset(replace(k, flops=1 << 40) for k in getattr(BOTH, kind)) for kind in ("products", "convolutions")})
+    made = lowered(Node(*_named(conv(2, 5, 5, 4, kernel=1, channels_last=True))), target=small)
+    for told in (tell(made, made.model.graph), fused(made)):
+        assert "not by a library: 2,400 flops are fewer" in told and "which BLAS is taken; 2,400 flops" in told and "which DNN is taken" in told
+
+
+def _named(node: Node) -> tuple[Any, ...]:
+    return node.op, node.inputs, node.types, Origin("y")
 
 
 # ---- one tap: products of matrices ---------------------------------------------------------------

@@ -52,7 +52,8 @@ def fused(lowered: Lowered) -> str:
         pad = "  " * depth
         made, call = kernels_of(lowered, group), call_of(lowered, group)
         work = call.work if call else work_of(made)
-        names = ", ".join(k.name for k in made) or ("alias" if is_alias(group) else call.name if call else "host step")
+        note = lowered.schedules(group).note if made or call else ""  # which library calls it, or why none
+        names = ", ".join(k.name for k in made) or ("alias" if is_alias(group) else note if call else "host step")
         lines.append(f"{pad}{number}. {group.kind.value}: {names}")
         lines.append(f"{pad}   computes {', '.join(f'{label(n)} {n.types}' for n in group.outputs)}")
         inner = [label(n) for n in group.nodes if n not in group.outputs]
@@ -60,6 +61,8 @@ def fused(lowered: Lowered) -> str:
             lines.append(f"{pad}   fuses {', '.join(inner)}")
         if group.reason:
             lines.append(f"{pad}   because {group.reason}")
+        if made and note:
+            lines.append(f"{pad}   {note}")
         if made or call:
             lines.append(f"{pad}   {work.flops:,} flops, {work.bytes:,} bytes moved")
     return "\n".join(lines)
