@@ -52,6 +52,7 @@ class Lowered:
     quantised: Quantised | None = None
 
 
+@paused()
 def compile(
     source: object,
     target: str = "cpu",

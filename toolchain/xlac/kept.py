@@ -76,9 +76,11 @@ def compile(
     kept = place.load() if place else None
     if kept is not None:
         return kept
-    from xlac.compiler import compile as compile_now
+    from xlac.collection import paused
 
-    with noted() as files:
+    with noted() as files, paused():
+        from xlac.compiler import compile as compile_now
+
         made = compile_now(
             source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch, precision=precision,
         )  # fmt: skip

@@ -58,18 +58,18 @@ def supported() -> bool:
 @cache
 def object_code() -> bytes:
     """The object with `call` and `discard`, for this machine; every program's library has a copy."""
-    from xlac_cpu import module, objects
+    from pathlib import Path
+    from string import Template
+
+    from xlac_cpu import objects
     from xlac_cpu.machine import host
 
     machine = host()
-    text = module.template("fastcall.ll.j2").render(
-        header=json.dumps(machine.settings, sort_keys=True),
-        triple=machine.triple,
-        plan=PLAN,
-        spec=SPEC,
-        source=SOURCE,
-    )
-    return objects.object_code(text)
+    blocks = {"plan": PLAN, "spec": SPEC, "source": {**SOURCE, "size": 8 * len(SOURCE)}}
+    offsets = {f"{block}_{name}": offset for block, names in blocks.items() for name, offset in names.items()}
+    text = Path(__file__).parent.joinpath("templates", "fastcall.ll").read_text(encoding="utf-8")
+    header = json.dumps(machine.settings, sort_keys=True)
+    return objects.object_code(Template(text).substitute(offsets, header=header, triple=machine.triple))
 
 
 def _numpy_api() -> tuple[int, int]:

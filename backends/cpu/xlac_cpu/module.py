@@ -99,11 +99,8 @@ class _Group:
 
 
 def _render(machine: Machine, group: _Group, functions: list[str], outside: list[tuple[str, str]]) -> str:
-    return template("module.ll.j2").render(
-        header=json.dumps(machine.settings, sort_keys=True),
-        triple=machine.triple,
-        declarations=list(group.declarations),
-        outside=outside,
-        functions=[*group.functions.values(), *functions],
-        attributes=machine.attributes,
-    )
+    parts = [f"; xlac {json.dumps(machine.settings, sort_keys=True)}", f'target triple = "{machine.triple}"', ""]
+    parts += group.declarations
+    parts += [f"declare hidden void @{symbol}({parameters})" for symbol, parameters in outside]
+    parts += [f"\n{function}" for function in (*group.functions.values(), *functions)]
+    return "\n".join([*parts, "", f"attributes #0 = {{ {machine.attributes} }}", "!0 = !{i32 1}", ""])

@@ -135,7 +135,7 @@ def resized(case: Case, size: int, smaller: int) -> Case:
     for node in (*case.graph.inputs, *case.graph.nodes()):
         if node in new:
             continue
-        op = replace(node.op, **{k: scaled(v) for k, v in attributes(node.op).items()})  # type: ignore[type-var]
+        op = replace(node.op, **{k: scaled(v) for k, v in attributes(node.op).items()})
         given = tuple(new[i] for i in node.inputs)
         if isinstance(op, Pick):
             new[node] = Node(op, given, given[0].results[op.index], node.origin)

@@ -134,4 +134,4 @@ def map_bodies(node: Node, visit: Callable[[Graph], Graph]) -> Node:
             continue
         if new is not value:
             changed[name] = new
-    return replace(node, op=replace(node.op, **changed)) if changed else node  # type: ignore[type-var]
+    return replace(node, op=replace(node.op, **changed)) if changed else node

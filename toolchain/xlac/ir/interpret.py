@@ -95,7 +95,7 @@ def evaluate(node: Node, inputs: Sequence[tuple[Array, ...]], float64: bool = Fa
 def _op(node: Node, float64: bool) -> Op:
     """In float64, a conversion between float types keeps every digit."""
     if float64 and node.op.mnemonic == "cast" and attributes(node.op)["dtype"].is_float:
-        wide: Op = replace(node.op, dtype=DType.F64)  # type: ignore[type-var]
+        wide: Op = replace(node.op, dtype=DType.F64)  # type: ignore[call-arg]
         return wide
     return node.op
 

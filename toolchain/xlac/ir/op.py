@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
@@ -69,6 +70,7 @@ class Sample:
     draw: tuple[str, ...] = ("normal",)
 
 
+@dataclass(frozen=True)
 class Op(ABC):
     """An operation; its dataclass fields are its attributes.
 
@@ -139,21 +141,26 @@ T = TypeVar("T", bound=Op)
 @dataclass_transform(frozen_default=True)
 def family(cls: type[T]) -> type[T]:
     """Makes the class the base of several operations, which have its attributes; it is none itself."""
-    return dataclass(frozen=True)(cls)
+    return _frozen(cls)
 
 
 @dataclass_transform(frozen_default=True)
 def declare(cls: type[T]) -> type[T]:
     """Makes the class a frozen dataclass and adds it to the table."""
-    frozen = dataclass(frozen=True)(cls)
+    frozen = _frozen(cls)
     assert frozen.mnemonic not in OPS, f"two operations are called {frozen.mnemonic}"
     OPS[frozen.mnemonic] = frozen
     return frozen
 
 
+def _frozen(cls: type[T]) -> type[T]:
+    """A frozen dataclass. One without attributes of its own is that already: it inherits all that would be written for it."""
+    return dataclass(frozen=True)(cls) if get_annotations(cls) else cls
+
+
 def attributes(op: Op) -> dict[str, Any]:
     """The attributes of an operation by name, in order."""
-    return {f.name: getattr(op, f.name) for f in fields(op)}  # type: ignore[arg-type]
+    return {f.name: getattr(op, f.name) for f in fields(op)}
 
 
 @cache

@@ -77,7 +77,7 @@ class Printer:
 
     def node(self, node: Node, names: Mapping[Node, str]) -> str:
         kept = []
-        for f in fields(node.op):  # type: ignore[arg-type]
+        for f in fields(node.op):
             value = getattr(node.op, f.name)
             default = f.default_factory() if f.default_factory is not MISSING else f.default
             if isinstance(value, np.ndarray) or type(value) is not type(default) or value != default:

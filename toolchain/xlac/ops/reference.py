@@ -84,7 +84,7 @@ def attribute_texts(op: type[Op]) -> dict[str, str]:
     """The type and default of each attribute."""
     hints = typing.get_type_hints(op)
     found = {}
-    for f in fields(op):  # type: ignore[arg-type]
+    for f in fields(op):
         default = f.default if f.default is not MISSING else f.default_factory() if f.default_factory is not MISSING else MISSING
         text = type_text(hints[f.name])
         found[f.name] = text if default is MISSING else f"{text} = {value_text(default)}"

@@ -29,7 +29,7 @@ def _node(node: Node, new: Mapping[Node, Node], values: Mapping[str, Dim]) -> No
         for name, value in attributes(node.op).items()
         if (held := _value(value, values)) is not value
     }  # fmt: skip
-    op = replace(node.op, **changed) if changed else node.op  # type: ignore[type-var]
+    op = replace(node.op, **changed) if changed else node.op
     inputs = tuple(new[i] for i in node.inputs)
     if not changed and inputs == node.inputs:
         return node

@@ -97,7 +97,7 @@ def adapter(op: type[Op], exact: bool = False) -> type[BaseModel]:
     """
     hints = typing.get_type_hints(op, include_extras=True)
     defaults: dict[str, Any] = {}
-    for field in dataclasses.fields(op):  # type: ignore[arg-type]
+    for field in dataclasses.fields(op):
         defaults[field.name] = field.default
         if field.default_factory is not dataclasses.MISSING:
             defaults[field.name] = field.default_factory()
@@ -137,7 +137,7 @@ def flags(op: type[Op]) -> frozenset[str]:
 def types_in(op: type[Op]) -> frozenset[str]:
     """The attributes that are types, or lists of them."""
     hints = typing.get_type_hints(op)
-    return frozenset(f.name for f in dataclasses.fields(op) if Type in (hints[f.name], *typing.get_args(hints[f.name])))  # type: ignore[arg-type]
+    return frozenset(f.name for f in dataclasses.fields(op) if Type in (hints[f.name], *typing.get_args(hints[f.name])))
 
 
 @cache

@@ -1,5 +1,5 @@
-; xlac {{ header }}
-target triple = "{{ triple }}"
+; xlac ${header}
+target triple = "${triple}"
 ; A Python function over NumPy arrays, one for all programs: what differs is in the plan that its `self`,
 ; a capsule, points to. See fastcall.py for the plan's layout. Arrays that are not exactly as planned, and
 ; anything else unexpected, get NotImplemented for an answer.
@@ -18,19 +18,22 @@ declare void @Py_DecRef(ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare i32 @posix_memalign(ptr, i64, i64)
-{% macro field(name, kind, offset) %}
-  %{{ name }}.at = getelementptr i8, ptr %plan, i64 {{ offset }}
-  %{{ name }} = load {{ kind }}, ptr %{{ name }}.at
-{%- endmacro %}
+
 define ptr @call(ptr %self, ptr %args, i64 %given, ptr %names) #0 {
 entry:
   %plan = call ptr @PyCapsule_GetPointer(ptr %self, ptr @capsule)
-{{- field("inputs", "i64", plan.inputs) }}
-{{- field("outputs", "i64", plan.outputs) }}
-{{- field("type", "ptr", plan.type) }}
-{{- field("specs", "ptr", plan.specs) }}
-{{- field("arena.bytes", "i64", plan.arena_bytes) }}
-{{- field("sizes", "i64", plan.sizes) }}
+  %inputs.at = getelementptr i8, ptr %plan, i64 ${plan_inputs}
+  %inputs = load i64, ptr %inputs.at
+  %outputs.at = getelementptr i8, ptr %plan, i64 ${plan_outputs}
+  %outputs = load i64, ptr %outputs.at
+  %type.at = getelementptr i8, ptr %plan, i64 ${plan_type}
+  %type = load ptr, ptr %type.at
+  %specs.at = getelementptr i8, ptr %plan, i64 ${plan_specs}
+  %specs = load ptr, ptr %specs.at
+  %arena.bytes.at = getelementptr i8, ptr %plan, i64 ${plan_arena_bytes}
+  %arena.bytes = load i64, ptr %arena.bytes.at
+  %sizes.at = getelementptr i8, ptr %plan, i64 ${plan_sizes}
+  %sizes = load i64, ptr %sizes.at
   %arrays = add i64 %inputs, %outputs
   %words = add i64 %arrays, %sizes
   %io = alloca ptr, i64 %words
@@ -51,9 +54,9 @@ names.next:
 names.test:
   %name = call ptr @PyTuple_GetItem(ptr %names, i64 %k)
   %name.place = add i64 %given, %k
-  %name.offset = mul i64 %name.place, {{ spec.size }}
+  %name.offset = mul i64 %name.place, ${spec_size}
   %name.at.spec = getelementptr i8, ptr %specs, i64 %name.offset
-  %name.at = getelementptr i8, ptr %name.at.spec, i64 {{ spec.name }}
+  %name.at = getelementptr i8, ptr %name.at.spec, i64 ${spec_name}
   %name.wanted = load ptr, ptr %name.at
   %same = icmp eq ptr %name, %name.wanted
   br i1 %same, label %names.same, label %names.compare
@@ -69,8 +72,10 @@ positional:
   br i1 %exact, label %size.any, label %other
 
 size.any: ; the sizes of the call, each from one axis of one input; then the extents that all arrays must have
-{{- field("sources", "ptr", plan.sources) }}
-{{- field("values", "ptr", plan.chosen) }}
+  %sources.at = getelementptr i8, ptr %plan, i64 ${plan_sources}
+  %sources = load ptr, ptr %sources.at
+  %values.at = getelementptr i8, ptr %plan, i64 ${plan_chosen}
+  %values = load ptr, ptr %values.at
   %open = icmp ne i64 %sizes, 0
   br i1 %open, label %size, label %input
 size:
@@ -78,12 +83,22 @@ size:
   %z.more = icmp slt i64 %z, %sizes
   br i1 %z.more, label %size.source, label %size.extents
 size.source:
-  %source.offset = mul i64 %z, {{ 8 * source | length }}
+  %source.offset = mul i64 %z, ${source_size}
   %source = getelementptr i8, ptr %sources, i64 %source.offset
-{%- for name, offset in source.items() %}
-  %source.{{ name }}.at = getelementptr i8, ptr %source, i64 {{ offset }}
-  %source.{{ name }} = load i64, ptr %source.{{ name }}.at
-{%- endfor %}
+  %source.input.at = getelementptr i8, ptr %source, i64 ${source_input}
+  %source.input = load i64, ptr %source.input.at
+  %source.axis.at = getelementptr i8, ptr %source, i64 ${source_axis}
+  %source.axis = load i64, ptr %source.axis.at
+  %source.factor.at = getelementptr i8, ptr %source, i64 ${source_factor}
+  %source.factor = load i64, ptr %source.factor.at
+  %source.constant.at = getelementptr i8, ptr %source, i64 ${source_constant}
+  %source.constant = load i64, ptr %source.constant.at
+  %source.min.at = getelementptr i8, ptr %source, i64 ${source_min}
+  %source.min = load i64, ptr %source.min.at
+  %source.max.at = getelementptr i8, ptr %source, i64 ${source_max}
+  %source.max = load i64, ptr %source.max.at
+  %source.multiple.at = getelementptr i8, ptr %source, i64 ${source_multiple}
+  %source.multiple = load i64, ptr %source.multiple.at
   %telling.at = getelementptr ptr, ptr %args, i64 %source.input
   %telling = load ptr, ptr %telling.at
   %telling.type.at = getelementptr i8, ptr %telling, i64 8
@@ -122,8 +137,10 @@ size.fits:
   %z.next = add i64 %z, 1
   br label %size
 size.extents:
-{{- field("write.extents", "ptr", plan.extents) }}
-{{- field("shapes", "ptr", plan.shapes) }}
+  %write.extents.at = getelementptr i8, ptr %plan, i64 ${plan_extents}
+  %write.extents = load ptr, ptr %write.extents.at
+  %shapes.at = getelementptr i8, ptr %plan, i64 ${plan_shapes}
+  %shapes = load ptr, ptr %shapes.at
   call void %write.extents(ptr %values, ptr %shapes)
   br label %input
 
@@ -139,7 +156,7 @@ input.type:
   %is.array = icmp eq ptr %array.type, %type
   br i1 %is.array, label %input.facts, label %other
 input.facts:
-  %offset = mul i64 %i, {{ spec.size }}
+  %offset = mul i64 %i, ${spec_size}
   %spec = getelementptr i8, ptr %specs, i64 %offset
   %data.at = getelementptr i8, ptr %array, i64 16
   %rank.at = getelementptr i8, ptr %array, i64 24
@@ -152,9 +169,9 @@ input.facts:
   %descr = load ptr, ptr %descr.at
   %flags = load i32, ptr %flags.at
   %spec.descr = load ptr, ptr %spec
-  %spec.rank.at = getelementptr i8, ptr %spec, i64 {{ spec.rank }}
+  %spec.rank.at = getelementptr i8, ptr %spec, i64 ${spec_rank}
   %spec.rank = load i64, ptr %spec.rank.at
-  %spec.extents.at = getelementptr i8, ptr %spec, i64 {{ spec.extents }}
+  %spec.extents.at = getelementptr i8, ptr %spec, i64 ${spec_extents}
   %spec.extents = load ptr, ptr %spec.extents.at
   %fitting = and i32 %flags, 257 ; C-contiguous and aligned
   %dense = icmp eq i32 %fitting, 257
@@ -188,15 +205,16 @@ output:
   br i1 %o.more, label %output.make, label %memory
 output.make:
   %o.place = add i64 %inputs, %o
-  %o.offset = mul i64 %o.place, {{ spec.size }}
+  %o.offset = mul i64 %o.place, ${spec_size}
   %o.spec = getelementptr i8, ptr %specs, i64 %o.offset
   %o.descr = load ptr, ptr %o.spec
-  %o.rank.at = getelementptr i8, ptr %o.spec, i64 {{ spec.rank }}
+  %o.rank.at = getelementptr i8, ptr %o.spec, i64 ${spec_rank}
   %o.rank = load i64, ptr %o.rank.at
   %o.rank.int = trunc i64 %o.rank to i32
-  %o.extents.at = getelementptr i8, ptr %o.spec, i64 {{ spec.extents }}
+  %o.extents.at = getelementptr i8, ptr %o.spec, i64 ${spec_extents}
   %o.extents = load ptr, ptr %o.extents.at
-{{- field("allocate", "ptr", plan.allocate) }}
+  %allocate.at = getelementptr i8, ptr %plan, i64 ${plan_allocate}
+  %allocate = load ptr, ptr %allocate.at
   call void @Py_IncRef(ptr %o.descr) ; the new array takes it over
   %new = call ptr %allocate(ptr %type, ptr %o.descr, i32 %o.rank.int, ptr %o.extents, ptr null, ptr null, i32 0, ptr null)
   %failed = icmp eq ptr %new, null
@@ -215,7 +233,8 @@ memory: ; arenas not in use are a list, each holding the next one's address; the
   %needs = icmp ne i64 %arena.bytes, 0
   br i1 %needs, label %arena.take, label %ready
 arena.take:
-{{- field("head", "ptr", plan.arenas) }}
+  %head.at = getelementptr i8, ptr %plan, i64 ${plan_arenas}
+  %head = load ptr, ptr %head.at
   %some = icmp ne ptr %head, null
   br i1 %some, label %arena.pop, label %arena.make
 arena.pop:
@@ -233,10 +252,14 @@ no.memory:
 
 ready:
   %arena = phi ptr [ null, %memory ], [ %head, %arena.pop ], [ %new.arena, %arena.make ]
-{{- field("run", "ptr", plan.run) }}
-{{- field("fixed", "ptr", plan.fixed) }}
-{{- field("pool", "ptr", plan.pool) }}
-{{- field("release", "i64", plan.release) }}
+  %run.at = getelementptr i8, ptr %plan, i64 ${plan_run}
+  %run = load ptr, ptr %run.at
+  %fixed.at = getelementptr i8, ptr %plan, i64 ${plan_fixed}
+  %fixed = load ptr, ptr %fixed.at
+  %pool.at = getelementptr i8, ptr %plan, i64 ${plan_pool}
+  %pool = load ptr, ptr %pool.at
+  %release.at = getelementptr i8, ptr %plan, i64 ${plan_release}
+  %release = load i64, ptr %release.at
   %long = icmp ne i64 %release, 0
   br i1 %long, label %run.free, label %run.held
 run.free:
@@ -250,7 +273,7 @@ run.held:
 give.back:
   br i1 %needs, label %arena.push, label %results
 arena.push:
-  %list = getelementptr i8, ptr %plan, i64 {{ plan.arenas }}
+  %list = getelementptr i8, ptr %plan, i64 ${plan_arenas}
   %top = load ptr, ptr %list
   store ptr %top, ptr %arena
   store ptr %arena, ptr %list
@@ -293,14 +316,15 @@ undone:
   ret ptr null
 
 other:
-{{- field("otherwise", "ptr", plan.otherwise) }}
+  %otherwise.at = getelementptr i8, ptr %plan, i64 ${plan_otherwise}
+  %otherwise = load ptr, ptr %otherwise.at
   call void @Py_IncRef(ptr %otherwise)
   ret ptr %otherwise
 }
 
 define void @discard(ptr %plan) #0 {
 entry:
-  %list = getelementptr i8, ptr %plan, i64 {{ plan.arenas }}
+  %list = getelementptr i8, ptr %plan, i64 ${plan_arenas}
   br label %next
 next:
   %arena = load ptr, ptr %list
