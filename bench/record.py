@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-COLD = ("compile_cpu_seconds", "compile_seconds", "peak_rss_mb")
+COLD = ("compile_cpu_seconds", "compile_seconds", "process_cpu_seconds", "peak_rss_mb")
 
 
 def record(work: Path) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from figures import NOT_PEERS, OURS, Recorded, figures, mean, peers
 
 FIGURES = {
     "seconds": "time",
-    "compile_cpu_seconds": "CPU seconds to load, compile and call once",
+    "compile_cpu_seconds": "CPU seconds to load, compile and call once, imports aside",
+    "process_cpu_seconds": "CPU seconds of the process until its first call, imports included",
     "peak_rss_mb": "peak memory of the process",
 }
 
@@ -34,7 +35,8 @@ def main() -> None:
         print("### Percent of what the machine's ceilings allow", "", *shares(run), "", sep="\n")
     if run.own.get("starts"):
         print("### Processes of xlac, one thread", "", *starts(run), "", sep="\n")
-    for key, what, form in (("compile_cpu_seconds", "CPU seconds to load, compile and call once", "{:.2f}"),
+    for key, what, form in (("compile_cpu_seconds", "CPU seconds to load, compile and call once, imports aside", "{:.2f}"),
+                            ("process_cpu_seconds", "CPU seconds of the process until its first call, imports included", "{:.2f}"),
                             ("peak_rss_mb", "Peak memory of the process, MB", "{:.0f}"),
                             ("rel_error", "Error relative to the largest magnitude, against float64", "{:.1e}")):  # fmt: skip
         print(f"### {what}, {run.threads[0]} thread(s)", "", *column(run.runs(run.threads[0]), key, form), "", sep="\n")
@@ -107,11 +109,11 @@ def shares(run: Recorded) -> list[str]:
 
 def starts(run: Recorded) -> list[str]:
     """Markdown: whole processes, cold and warm."""
-    lines = [_row(["workload", "cold, CPU s", "warm until the call, CPU s", "warm, s", "cold, MB", "warm, MB", "arena over live set"]), "|" + "---|" * 7]
+    lines = [_row(["workload", "cold, CPU s", "warm until the call, CPU s", "warm until the call, s", "cold, MB", "warm, MB", "arena over live set"]), "|" + "---|" * 7]
     for workload, one in run.own["starts"].items():
         cold, warm = one["cold"], one["warm"]
         arena = f"{cold['arena_bytes'] / cold['live_bytes']:.3f}" if cold.get("live_bytes") else "–"
-        lines.append(_row([workload, f"{cold['cpu']:.2f}", f"{warm['ready']:.3f}", f"{warm['wall']:.3f}",
+        lines.append(_row([workload, f"{cold['cpu']:.2f}", f"{warm['ready']:.3f}", f"{warm.get('ready_wall', warm['wall']):.3f}",
                            f"{cold['peak_rss_mb']:.0f}", f"{warm['peak_rss_mb']:.0f}", arena]))  # fmt: skip
     return lines
 
