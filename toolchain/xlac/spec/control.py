@@ -172,7 +172,7 @@ def cond(context: Context, scope: Scope, spec: schema.CondNode, path: str, place
     if spec.branches is not None:
         if spec.then is not None or spec.otherwise is not None:
             raise Fault("XL1012", "give either then and else, or branches", place.key)
-        chosen = [(branch, place.at("branches", i), f"{path}.{i}") for i, branch in enumerate(spec.branches)]
+        chosen = [(one, place.at("branches", i), f"{path}.{i}") for i, one in enumerate(spec.branches)]
         if not chosen:
             raise Fault("XL1012", "cond has no branches", place.at("branches").span)
     else:
