@@ -9,7 +9,6 @@ from xlac.schedule import cost, inner_product, lane_loops, packing, tiles, turne
 from xlac.schedule.contraction import Contraction
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.gpu import contract as gpu
 from xlac.schedule.group import Group, Launching
 from xlac.schedule.operands import View
 from xlac.schedule.outer_product import OuterProduct, streams
@@ -25,6 +24,8 @@ def launches(
 ) -> list[Launching]:
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand came from."""
     if target.warp:
+        from xlac.schedule.gpu import contract as gpu
+
         return gpu.launches(group, target, name, c, after, right)
     if c.columns.extent == 1 and c.row_count == c.rows[1].extent != 1 and right.compute is None and len(c.inner) == 1:
         c = c.swapped()
