@@ -94,6 +94,31 @@ def test_depthwise_convolutions() -> None:
         assert all(k.parallel is None for k in program(made, PLAIN, weights).kernels if not k.name.endswith("_pack"))
 
 
+NHWC, NCHW = ("NHWC", "OIHW", "NHWC"), ("NCHW", "OIHW", "NCHW")
+
+
+@pytest.mark.parametrize("target", [PLAIN, CORES], ids=["plain", "cores"])
+@pytest.mark.parametrize(
+    ("layout", "steps", "low", "high", "spread", "groups"),
+    [
+        (NHWC, (1, 1), (1, 1), (1, 1), (1, 1), 1), (NHWC, (2, 1), (1, 2), (0, 1), (1, 2), 1), (NCHW, (1, 2), (2, 0), (1, 1), (2, 1), 1),
+        (NHWC, (1, 1), (1, 1), (1, 1), (1, 1), 2), (NHWC, (1, 1), (-1, 1), (1, -1), (1, 1), 1),
+    ],
+)  # fmt: skip
+def test_windows_that_leave_x_read_zeros_where_they_do(
+    target: Target, layout: tuple[str, str, str], steps: tuple[int, int], low: tuple[int, int], high: tuple[int, int],
+    spread: tuple[int, int], groups: int
+) -> None:
+    """Without a copy of x and its padding, in one launch."""
+    dtype, channels = (D.F32, 6) if target is PLAIN else (D.BF16, 16)
+    shape = (1, 5, 6, channels * groups) if layout is NHWC else (1, channels * groups, 5, 6)
+    x, kernel = param("x", Type(dtype, shape)), param("k", Type(dtype, (9 * groups, channels, 3, 2)), "weight")
+    hero = Node.of(Conv(layout, steps, low, high, (1, 1), spread, groups), x, kernel)
+    made = group(Kind.CONV, hero, build.maximum(hero, 0.0))
+    agree(made, target)
+    assert not any("_pad" in k.name for k in program(made, target, {"k": values(made)["k"]}).kernels)
+
+
 def test_threads_read_vectors_where_memory_allows_it() -> None:
     """Sixteen bytes of each operand at once when every row begins at a multiple of them; else one element."""
     for k, most in ((64, 4), (66, 2), (67, 1)):
@@ -246,7 +271,8 @@ def test_blocks_share_the_window_of_a_convolution() -> None:
     x, kernel = param("x", Type(D.F32, (1, 4, 4, 64))), param("k", Type(D.F32, (4, 4, 64, 12)))
     made = group(Kind.CONV, Node.of(Conv(("NHWC", "HWIO", "NHWC"), (1, 1), (1, 1), (2, 2), (1, 1), (1, 1)), x, kernel))
     target = replace(PLAIN, processors=20)
-    assert any(k.name.endswith("_parts") for k in kernels(made, target))
+    names = [k.name for k in kernels(made, target)]
+    assert any(name.endswith("_parts") for name in names) and not any("_pad" in name for name in names)
     agree(made, target)
 
 

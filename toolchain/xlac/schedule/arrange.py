@@ -9,7 +9,7 @@ from xlac.ir.dims import Dim, at_opt, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import view
-from xlac.schedule.contraction import Axis, Contraction, Source, accumulator, merge
+from xlac.schedule.contraction import Axis, Contraction, Edge, Source, accumulator, merge
 from xlac.schedule.epilogue import Epilogue
 from xlac_sdk import build
 from xlac_sdk.kernel import Expr
@@ -39,7 +39,7 @@ def runs(axes: Sequence[Axis], first: int = 0) -> list[Run]:
 
 def arranged(
     hero: Node, after: Epilogue, around: Sequence[Run], rows: Sequence[Run], columns: Run, summed: Sequence[Axis],
-    left: Source, right: Source,
+    left: Source, right: Source, borders: Sequence[Edge] = (),
 ) -> Contraction:  # fmt: skip
     """The contraction whose tiles cover `rows` (up to two of the runs `around`) and `columns`."""
     shape = hero.shape
@@ -64,5 +64,5 @@ def arranged(
     return Contraction(
         tuple(r.loop for r in outer), (chosen[0].loop, chosen[1].loop), columns.loop,
         inner or (Axis(volume(tuple(a.extent for a in summed))),), left, right,
-        accumulator(left.dtype, hero.type.dtype), place,
+        accumulator(left.dtype, hero.type.dtype), place, tuple(borders),
     )  # fmt: skip

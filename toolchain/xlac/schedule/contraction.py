@@ -33,16 +33,26 @@ Place = Callable[[Sequence[Expr], Sequence[Expr], Expr], Index]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A loop: its extent, and how far one step moves in each operand, in elements."""
+    """A loop: its extent, and how far one step moves in each operand, in elements; and along each axis of the left operand
+    that has a border."""
 
     extent: Dim
     left: Dim = 0
     right: Dim = 0
+    along: tuple[int, ...] = ()
 
     @property
     def usual(self) -> int:
         """The extent to optimise for."""
         return at_opt(self.extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Where windows leave x along an axis: the first begins `low` before it, and it has `extent` places."""
+
+    low: int
+    extent: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """The canonical form. `inner` goes from the outermost summed axis to the innermost."""
+    """The canonical form. `inner` goes from the outermost summed axis to the innermost. Beyond its `borders` the left
+    operand is zero."""
 
     outer: tuple[Axis, ...]
     rows: tuple[Axis, Axis]
@@ -76,6 +87,7 @@ class Contraction:
     right: Source
     accumulate: DType
     place: Place
+    borders: tuple[Edge, ...] = ()
 
     @property
     def depth(self) -> Dim:
@@ -119,8 +131,9 @@ def merge(axes: Sequence[Axis]) -> tuple[Axis, ...]:
     for axis in axes:
         if axis.extent == 1:
             continue
-        if found and found[-1].left == axis.left * axis.extent and found[-1].right == axis.right * axis.extent:
-            found[-1] = Axis(found[-1].extent * axis.extent, axis.left, axis.right)
+        apart = any(axis.along) or (bool(found) and any(found[-1].along))  # each has its own border
+        if found and not apart and found[-1].left == axis.left * axis.extent and found[-1].right == axis.right * axis.extent:
+            found[-1] = Axis(found[-1].extent * axis.extent, axis.left, axis.right, axis.along)
         else:
             found.append(axis)
     return tuple(found)

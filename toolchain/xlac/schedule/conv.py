@@ -16,21 +16,14 @@ from xlac.ops.checks import extent
 from xlac.ops.contraction import Conv
 from xlac.schedule import contract, depthwise, epilogue, operands, planes, winograd
 from xlac.schedule.arrange import Run, arranged, runs
-from xlac.schedule.contraction import Axis, Contraction, Source
+from xlac.schedule.contraction import Axis, Contraction, Edge, Source
 from xlac.schedule.elements import row_major
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu import depthwise as gpu
+from xlac.schedule.gpu import skinny
 from xlac.schedule.group import Group, Kind, Launching, Scheduled
 from xlac.schedule.operands import View
 from xlac_sdk.target import Target
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """Where windows leave x along an axis: the first begins `low` before it, and it has `extent` places."""
-
-    low: int
-    extent: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +61,8 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
         return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
     by_plane = planes.pays(group, target, after)
     by_channel = not by_plane and _depthwise(group) and not target.size
-    x, edges, launches = _input(group, target, name, padded=not by_channel and not (by_plane and planes.masks(group, target)))
+    masked = by_channel or (planes.masks(group, target) if by_plane else _masks(hero, target))
+    x, edges, launches = _input(group, target, name, padded=not masked)
     kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
     if kernel is None:
         kernel, made = operands.materialize(hero.inputs[1], group, target, f"{name}_kernel")
@@ -86,6 +80,17 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
         launches += contract.launches(group, target, name, c, after, kernel)
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
     return Scheduled(tuple(launches), epilogue.in_place(after, used))
+
+
+def _masks(hero: Node, target: Target) -> bool:
+    """Whether a GPU's kernel reads x as it lies, and zeros where windows leave it: not where x is spread, or one of the few
+    that a product of few columns reads."""
+    op = hero.op
+    assert isinstance(op, Conv)
+    channels = at_opt(hero.shape[op.layout[2].index("C")]) // (op.feature_groups * op.batch_groups)
+    pixels = at_opt(hero.type.size) // max(1, channels)
+    whole = all(step == 1 for step in op.lhs_dilation) and hero.inputs[0].type.size != 0
+    return target.warp > 0 and whole and min(channels, pixels) > skinny.FEW
 
 
 def _depthwise(group: Group) -> bool:
@@ -119,7 +124,8 @@ def canonical(hero: Node, after: Epilogue, g: Geometry, left: Source, right: Sou
     axes = []
     for letter in letters:
         step = g.x["N"] if letter == "N" else g.moves(letter) if letter != "C" else 0
-        axes.append(Axis(g.result[letter], step))
+        along = tuple(g.op.strides[g.op.spatial.index(letter)] if s == letter else 0 for s in g.edges)
+        axes.append(Axis(g.result[letter], step, 0, along))
     channel = letters.index("C")
     around = [*runs(axes[:channel]), *runs(axes[channel + 1 :], channel + 1)]
     rows = around[-2:]
@@ -127,9 +133,12 @@ def canonical(hero: Node, after: Epilogue, g: Geometry, left: Source, right: Sou
         per_batch = g.x["N"] * g.result["N"] if g.op.batch_groups > 1 else g.x["C"] * g.taps["I"]
         around.insert(0, Run(Axis(g.groups, per_batch, g.kernel["O"] * per_group), (channel,), per_group))
     columns = Run(Axis(per_group, 0, g.kernel["O"]), (channel,))
-    summed = [Axis(g.taps[s], g.reaches(s), g.kernel[s]) for s in g.op.spatial]
+    summed = [
+        Axis(g.taps[s], g.reaches(s), g.kernel[s], tuple(step if s == edge else 0 for edge in g.edges))
+        for s, step in zip(g.op.spatial, g.op.rhs_dilation, strict=True)
+    ]
     summed.append(Axis(g.taps["I"], g.x["C"], g.kernel["I"]))
-    return arranged(hero, after, around, rows, columns, summed, left, right)
+    return arranged(hero, after, around, rows, columns, summed, left, right, tuple(g.edges.values()))
 
 
 # ---- the input, padded where it must be ----------------------------------------------------------

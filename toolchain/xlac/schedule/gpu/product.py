@@ -28,14 +28,28 @@ Place = Callable[[Counters, Counters, Counters], Index]
 
 
 @dataclass(frozen=True, slots=True)
+class Border:
+    """An axis of an operand that ends: it has `extent` places, begins `low` after where the counters do, and a step along
+    each axis moves so far along it."""
+
+    low: int
+    extent: Dim
+    own: tuple[int, ...]
+    batch: tuple[int, ...]
+    depth: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
-    """One operand: its own axes, outermost first, and how far a step along every axis moves in it, in elements."""
+    """One operand: its own axes, outermost first, and how far a step along every axis moves in it, in elements. Beyond its
+    borders it is zero."""
 
     source: Source
     extents: Shape
     strides: Shape
     batch: Shape  # strides along the batch's axes
     depth: Shape  # strides along the summed axes
+    borders: tuple[Border, ...] = ()
 
     @property
     def size(self) -> Dim:
@@ -53,7 +67,7 @@ class Side:
         """Elements, a power of two up to `most`, that lie side by side and aligned along the innermost axis of the sum
         or of the side; 1 where neighbours lie apart."""
         extents, strides, others = (depth, self.depth, self.strides) if along_depth else (self.extents, self.strides, self.depth)
-        if not strides or strides[-1] != 1:
+        if not strides or strides[-1] != 1 or any((b.depth if along_depth else b.own)[-1] for b in self.borders):
             return 1
         steps = [*strides[:-1], *others, *self.batch, self.source.offset, extents[-1]]
         while most > 1 and any(divisor(step) % most for step in steps):
@@ -133,13 +147,21 @@ def product(c: Contraction, after: Epilogue) -> Product:
         def steps(of: Sequence[Axis]) -> Shape:
             return tuple(getattr(a, name) for a in of)
 
-        return Side(source, tuple(a.extent for a in axes), steps(axes), steps([c.outer[k] for k in batch]), steps(summed))
+        others = [c.outer[k] for k in batch]
+        borders = [Border(e.low, e.extent, *(_along(of, n) for of in (axes, others, summed))) for n, e in enumerate(c.borders)]
+        has = tuple(borders) if name == "left" else ()
+        return Side(source, tuple(a.extent for a in axes), steps(axes), steps(others), steps(summed), has)
 
     found = Product(
         tuple(c.outer[k].extent for k in batch), tuple(a.extent for a in summed),
         side(c.left, [a for _, a in rows], "left"), side(c.right, [a for _, a in columns], "right"), c.accumulate, place,
     )  # fmt: skip
     return found if _side_by_side(found, after) or not _side_by_side(found.turned(), after) else found.turned()
+
+
+def _along(axes: Sequence[Axis], border: int) -> tuple[int, ...]:
+    """How far a step of each axis moves along the left operand's axis that has a border."""
+    return tuple(a.along[border] if a.along else 0 for a in axes)
 
 
 def _side_by_side(p: Product, after: Epilogue) -> bool:

@@ -55,7 +55,7 @@ class Share:
 def pays(p: Product) -> bool:
     """True when one of the operands has few rows, so that the other one's size is what counts."""
     _, rows, columns, depth = p.usual
-    return min(rows, columns) <= FEW and depth > 1
+    return min(rows, columns) <= FEW and depth > 1 and not p.rows.borders and not p.columns.borders
 
 
 def share(p: Product, target: Target) -> Share:

@@ -80,7 +80,7 @@ def _axes(p: Product, side: Side) -> list[_Axis]:
     """
     most = CHUNK // side.source.dtype.nbytes
     whole = any(side.width(most, along_depth=deep, depth=p.depths) == most for deep in (True, False))
-    if not whole or len(side.extents) != 1 or len(p.depths) != 1:
+    if not whole or len(side.extents) != 1 or len(p.depths) != 1 or side.borders:
         return []
     found = [_Axis("side", side.extents[0], side.strides[0]), _Axis("depth", p.depths[0], side.depth[0])]
     found += [_Axis(str(n), *axis) for n, axis in enumerate(zip(p.batch, side.batch, strict=True)) if axis[1] != 0]

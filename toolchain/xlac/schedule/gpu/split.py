@@ -45,7 +45,8 @@ def split(p: Product, count: int) -> Product:
     length = first // count
 
     def side(of: Side) -> Side:
-        return replace(of, batch=(of.depth[0] * length, *of.batch))
+        borders = tuple(replace(b, batch=(b.depth[0] * length, *b.batch)) for b in of.borders)
+        return replace(of, batch=(of.depth[0] * length, *of.batch), borders=borders)
 
     def place(batch: Counters, rows: Counters, columns: Counters) -> Index:
         return *batch, _joined(rows, p.rows.extents), _joined(columns, p.columns.extents)

@@ -69,6 +69,7 @@ class _Piece:
     inside: list[Expr]
     spare: Expr | None  # false for threads that have no such vector: where the tile has fewer than they are
     target: Expr  # where it goes in the tile
+    reach: list[Expr]  # how far it is along each axis of the operand that has a border, but for the sum's part
 
 
 @dataclass(slots=True)
@@ -103,8 +104,12 @@ class Staging:
             if ragged:
                 inside.append(build.apply(Primitive.LT, position, build.lift(self.side.size)))
             inside = [builder.let("inside", all_of(inside))] if inside else []
-            base = builder.let("from", self.side.moved(start, apart(builder, position, self.side.extents)))
-            self.pieces.append(_Piece(place, step, base, inside, spare, builder.let("to", self.layout.place(place, step))))
+            counters = apart(builder, position, self.side.extents)
+            base = builder.let("from", self.side.moved(start, counters))
+            reach = [
+                builder.let("along", offset(offset(build.index(-b.low), batch, b.batch), counters, b.own)) for b in self.side.borders
+            ]
+            self.pieces.append(_Piece(place, step, base, inside, spare, builder.let("to", self.layout.place(place, step)), reach))
 
     # ---- through registers -------------------------------------------------------------------
 
@@ -144,8 +149,9 @@ class Staging:
         builder, around = self.elements.builder, self._around(first)
         source = self.elements.parameter(self.side.source.value, Access.READ)
         for piece in self.pieces:
-            there = builder.let("there", all_of(self._conditions(piece, first, beyond=True)))
-            where = builder.let("where", self._source(piece, first, around))
+            counters = self._counters(piece, first, around)
+            there = builder.let("there", all_of(self._conditions(piece, first, counters, beyond=True)))
+            where = builder.let("where", offset(piece.base, counters, self.side.depth))
             to = builder.let("to", build.add(start, piece.target))
             with self._where(piece):
                 builder.emit(instructions.copy(buffer, to, source, where, there))
@@ -161,25 +167,29 @@ class Staging:
             return apart(self.elements.builder, first, self.depths)
         return None
 
-    def _conditions(self, piece: _Piece, first: Expr, beyond: bool) -> list[Expr]:
+    def _conditions(self, piece: _Piece, first: Expr, counters: Counters, beyond: bool) -> list[Expr]:
         """What must hold for a piece to be there."""
-        end = volume(self.depths)
+        end, found = volume(self.depths), list(piece.inside)
         if divisor(end) % self.shape.step:
-            return [*piece.inside, build.apply(Primitive.LT, build.add(first, piece.step), build.lift(end))]
-        return [*piece.inside, build.apply(Primitive.LT, first, build.lift(end))] if beyond else piece.inside
+            found.append(build.apply(Primitive.LT, build.add(first, piece.step), build.lift(end)))
+        elif beyond:
+            found.append(build.apply(Primitive.LT, first, build.lift(end)))
+        for border, start in zip(self.side.borders, piece.reach, strict=True):
+            at = self.elements.builder.let("at", offset(start, counters, border.depth))
+            found += [build.apply(Primitive.LE, build.index(0), at), build.apply(Primitive.LT, at, build.lift(border.extent))]
+        return found
 
-    def _source(self, piece: _Piece, first: Expr, around: list[Expr] | None) -> Expr:
-        """Where a piece lies in the operand."""
+    def _counters(self, piece: _Piece, first: Expr, around: list[Expr] | None) -> list[Expr]:
+        """Where a piece lies along the axes of the sum."""
         if around is None:
-            counters = apart(self.elements.builder, build.add(first, piece.step), self.depths)
-        else:
-            counters = [*around[:-1], build.add(around[-1], piece.step)]
-        return offset(piece.base, counters, self.side.depth)
+            return apart(self.elements.builder, build.add(first, piece.step), self.depths)
+        return [*around[:-1], build.add(around[-1], piece.step)]
 
     def _read(self, piece: _Piece, first: Expr, around: list[Expr] | None, beyond: bool) -> Expr:
-        conditions = self._conditions(piece, first, beyond)
+        counters = self._counters(piece, first, around)
+        conditions = self._conditions(piece, first, counters, beyond)
         there = all_of(conditions) if conditions else None
-        value = read(self.elements, self.side.source, self._source(piece, first, around), self.shape.lanes, there)
+        value = read(self.elements, self.side.source, offset(piece.base, counters, self.side.depth), self.shape.lanes, there)
         return build.cast(value, self.dtype)
 
 
