@@ -50,14 +50,24 @@ test-cuda: $(VENV)/.tested ## every case of the cuda backend on the stand-in for
 
 GPU_PYTHON ?= $(BIN)/python
 GPU_WHEELS ?= .whl
+GPU_TESTS ?= $(addprefix tests/cuda/test_cuda_,gpu.py specs.py cublaslt.py conformance.py)
+GPU_JOBS ?= 4
 
 test-gpu: $(if $(findstring $(BIN),$(GPU_PYTHON)),$(VENV)/.tested) ## everything on this machine's GPU: conformance, compute-sanitizer, float64, other libraries
-	$(GPU_PYTHON) -m pytest -n 4 --dist worksteal --gpu --all tests/cuda/test_cuda_conformance.py tests/cuda/test_cuda_specs.py tests/cuda/test_cuda_cublaslt.py tests/cuda/test_cuda_gpu.py
+	$(GPU_PYTHON) -m pytest -n $(GPU_JOBS) --dist worksteal --gpu --all -rs $(GPU_TESTS)
+
+GPU_RECORD := bench/gpu/results/$(shell date +%F)
+
+bench-gpu: $(if $(findstring $(BIN),$(GPU_PYTHON)),$(VENV)/.installed) ## xlac beside PyTorch and JAX on this machine's GPU, recorded in bench/gpu/results; twenty minutes
+	mkdir -p $(dir $(GPU_RECORD))
+	$(GPU_PYTHON) bench/gpu/host.py --gpu > $(GPU_RECORD)-host.txt
+	$(GPU_PYTHON) bench/gpu/run.py --logs out/gpu --out $(GPU_RECORD).json > $(GPU_RECORD).md
+	cat $(GPU_RECORD)-host.txt $(GPU_RECORD).md
 
 gpu-wheels: $(VENV)/.tested ## what `make test-gpu` needs on a machine without a network: bench/gpu/README.md says how it is used there
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(GPU_WHEELS) . ./backend_sdk ./backends/reference ./backends/c ./backends/cpu ./backends/cuda
 	$(BIN)/python -m pip download --quiet --only-binary=:all: --python-version 3.12 --implementation cp --platform manylinux_2_28_x86_64 \
-	  --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --dest $(GPU_WHEELS) pydantic ruamel.yaml click
+	  --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --dest $(GPU_WHEELS) pydantic ruamel.yaml click platformdirs
 
 conformance: $(VENV)/.tested ## every op and kernel case on every installed backend, with a report
 	for target in reference c cpu; do $(BIN)/xlac backend test $$target || exit 1; done

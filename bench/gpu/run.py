@@ -16,6 +16,7 @@ import select
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -149,17 +150,26 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.1, help="of a burst")
     parser.add_argument("--prepare-timeout", type=float, default=180)
     parser.add_argument("--logs", type=Path, default=None)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which no workload is begun; --resume does the others")
+    parser.add_argument("--resume", action="store_true", help="keep what --out has already, and do what it lacks")
     args = parser.parse_args()
     logs = args.logs or args.out.parent / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     names = args.contenders.split(",")
+    end = time.monotonic() + 60 * args.minutes
     data: dict[str, Any] = {"machine": machine(args.device), "workloads": {}}
+    if args.resume and args.out.exists():
+        data["workloads"] = json.loads(args.out.read_text())["workloads"]
+    left: list[str] = []
     processes = [Process(n, args.device, args.small, logs / f"{n}.log") for n in names]
     sys.path.insert(0, str(HERE.parent / "peers"))
     wanted = set(filter(None, args.workloads.split(",")))
     try:
         for workload in all_of(args.small, frozenset(args.families.split(","))):
-            if wanted and workload.name not in wanted:
+            if (wanted and workload.name not in wanted) or workload.name in data["workloads"]:
+                continue
+            if time.monotonic() > end:
+                left.append(workload.name)
                 continue
             data["workloads"][workload.name] = measure(workload, processes, args)
             args.out.write_text(json.dumps(data, indent=1))
@@ -168,6 +178,8 @@ def main() -> None:
         for process in processes:
             process.close()
     print("\n".join(table(data["workloads"], names, data["machine"].get("copy_gb_per_second"))))
+    if left:
+        print(f"\nLeft for another run with --resume: {', '.join(left)}.")
 
 
 if __name__ == "__main__":
