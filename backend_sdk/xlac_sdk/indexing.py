@@ -150,10 +150,27 @@ def total(parts: Terms) -> Expr:
     return Apply(P.ADD, (result, Const(constant, INDEX)), INDEX) if constant else result
 
 
+def _plus(a: Expr, k: int) -> Expr:
+    """A scalar and a number: the constant of a sum is its last term."""
+    rest: Expr | None = a
+    match a:
+        case Const(value=value):
+            rest, k = None, k + int(value)
+        case Apply(Primitive.ADD, (inner, Const(value=value))):
+            rest, k = inner, k + int(value)
+    if rest is None:
+        return Const(k, INDEX)
+    return Apply(P.ADD, (rest, Const(k, INDEX)), INDEX) if k else rest
+
+
 def add(a: Number, b: Number) -> Expr:
     """Index addition."""
     a, b = lift(a), lift(b)
     if a.lanes == b.lanes == 1:
+        if isinstance(a, Const):
+            a, b = b, a
+        if isinstance(b, Const):
+            return _plus(a, int(b.value))
         found = dict(terms(a))
         for term, factor in terms(b).items():
             found[term] = found.get(term, 0) + factor
