@@ -20,7 +20,7 @@ from xlac_sdk.source import XlacError
 from xlac_sdk.target import Request
 
 GROUPS = ("steps", "add", "exp")
-OPERATIONS = ("add", "reduce", "dot", "softmax", "while")
+OPERATIONS = ("add", "reduce", "softmax", "while")
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Operations' own samples, through the schedules for a GPU, in the interpreter.
 
-Contractions, which the interpreter runs for minutes, and composites, which expand to primitives, take --all.
+Contractions and sorts, which the interpreter runs for long, and composites, which expand to primitives, take --all: there are
+tests of their schedules beside this one.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from xlac.debug.conformance import check
 from xlac.ir.op import Composite
 from xlac.ops import OPS
 
-SLOW = ("conv", "attention", "dot")
-SAMPLED = ("softmax", "log_softmax", "layer_norm", "group_norm", "batch_norm", "argmax", "topk", "cumsum", "max_pool2d", "scatter_nd", "gelu")
+SLOW = ("conv", "attention", "dot", "sort")
+SAMPLED = ("softmax", "log_softmax", "layer_norm", "group_norm", "batch_norm", "argmax", "cumsum", "max_pool2d", "scatter_nd", "gelu")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

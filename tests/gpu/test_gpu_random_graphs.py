@@ -23,7 +23,7 @@ TOLERANCE = {DType.F64: 1e-9, DType.F32: 2e-4, DType.F16: 4e-2, DType.BF16: 2.5e
 @pytest.mark.parametrize("target", [SMALL, LARGE], ids=lambda t: t.name)
 @pytest.mark.parametrize("fuse", [True, False])
 def test_random_graphs_agree(target: Target, fuse: bool) -> None:
-    for seed in range(COUNT):
+    for seed in range(0, COUNT, 1 if fuse else 2):
         case = make(Random(seed))
         wanted = interpret(case.graph, case.inputs, case.weights, float64=True)
         program = executable(lower(Model(case.graph, case.weights), target, fuse=fuse), InterpretedGpu(target))
