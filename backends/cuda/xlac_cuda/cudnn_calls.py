@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xlac_cuda.cudnn import WITHOUT, Cudnn, wanted
 from xlac_cuda.cudnn_graph import MOST_KNOBS, Choice, Machine, Operations, Plan
@@ -34,19 +34,19 @@ class CudnnCalls:
         self.handle = self.dnn.handle()
         self._plans: dict[tuple[Problem, tuple[int, ...]], _Planned] = {}
 
-    def __call__(self, whole: Whole, arrays: Arrays, stream: int, findings: Findings) -> None:
-        """Asks for one operation, in a stream."""
+    def __call__(self, whole: Whole, arrays: Arrays, findings: Findings) -> Callable[[int], None]:
+        """One operation, ready to be asked for in a stream."""
         asked = problem(whole.step.attributes)
         assert isinstance(asked, Problem)
         if asked.result.empty:
-            return
+            return lambda stream: None
         *places, workspace = (place.at(arrays) for place in whole.places)
         addresses = [place + offset for place, offset in zip(places, offsets(asked), strict=True)]
         key = asked, tuple(min(ALIGNED, address & -address) for address in addresses)
         if key not in self._plans:
             self._plans[key] = _Planned(self.dnn, self.handle, self.gpu, *key, findings)
-        self.dnn("cudnnSetStream", self.handle, stream)
-        self._plans[key].run(addresses, workspace)
+        plan = self._plans[key]
+        return lambda stream: plan.run(addresses, workspace, stream)
 
     def close(self) -> None:
         """Gives everything back."""
@@ -77,9 +77,10 @@ class _Planned:
             self.operations.close()
             raise
 
-    def run(self, addresses: Sequence[int], workspace: int) -> None:
-        """Asks for it, in the stream of the handle."""
+    def run(self, addresses: Sequence[int], workspace: int, stream: int) -> None:
+        """Asks for it, in a stream."""
         scalars = self._written.scalars
+        self.dnn("cudnnSetStream", self.handle, stream)
         pack = self.dnn.create(Kind.VARIANT_PACK)
         try:
             self.dnn.set(pack, A.VARIANT_PACK_UNIQUE_IDS, [*self._written.arguments, *scalars])

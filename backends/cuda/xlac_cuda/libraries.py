@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xlac_cuda.gpu import Gpu
@@ -46,12 +47,12 @@ class Libraries:
             self.close()
             raise
 
-    def __call__(self, whole: Whole, arrays: Arrays, stream: int) -> None:
-        """Does one call of the program, in a stream."""
+    def __call__(self, whole: Whole, arrays: Arrays) -> Callable[[int], None]:
+        """Makes one call of the program ready, and gives what asks for it, in a stream."""
         library = self._open.get(NEEDS.get(whole.step.name, ""))
         if library is None:
             raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{whole.step.name}'"))
-        library(whole, arrays, stream, self.findings)
+        return library(whole, arrays, self.findings)
 
     def close(self) -> None:
         """Gives everything back."""

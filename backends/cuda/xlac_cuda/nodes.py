@@ -17,7 +17,9 @@ CONDITIONAL, WHILE, SWITCH = 13, 1, 2  # CU_GRAPH_NODE_TYPE_…, CU_GRAPH_COND_T
 THREAD_LOCAL = 1  # a capture that other threads' calls do not disturb
 
 Functions = Mapping[Entry, int]  # the handle of each kernel
-Library = Callable[[Whole, Arrays, int], None]  # runs a whole operation on arrays, in a stream
+Library = Callable[[Whole, Arrays], Callable[[int], None]]
+"""Makes ready to run a whole operation on arrays (memory and code are allocated and loaded, which nothing may while work is
+recorded), and gives what asks for it, in a stream."""
 
 
 class KernelNode(ctypes.Structure):
@@ -125,7 +127,8 @@ class Nodes:
     def _whole(self, graph: int, whole: Whole, before: int) -> int:
         """What a library does, as a graph in this one."""
         stream, library = self._tools.stream, self._tools.library
-        child = captured(self._driver, stream, lambda: library(whole, self._arrays, stream))
+        ready = library(whole, self._arrays)
+        child = captured(self._driver, stream, lambda: ready(stream))
         try:
             return self._driver.made("cuGraphAddChildGraphNode", *_after(graph, before), child)
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,16 +84,17 @@ class MatrixProducts:
         self.handle = self.blas.made("cublasLtCreate")
         self._plans: dict[tuple[Product, Alignments], _Plan] = {}
 
-    def __call__(self, whole: Whole, arrays: Arrays, stream: int, findings: Findings) -> None:
-        """Asks for one product, in a stream. Its algorithm is found sooner than it would be read from anywhere."""
+    def __call__(self, whole: Whole, arrays: Arrays, findings: Findings) -> Callable[[int], None]:
+        """One product, ready to be asked for in a stream. Its algorithm is found as soon as it would be read from anywhere."""
         product: Product = whole.step.attributes["product"]
         if 0 in (product.count, product.rows, product.columns):
-            return
+            return lambda stream: None
         operands = _Operands.of(product, whole, arrays)
         key = product, operands.alignments
         if key not in self._plans:
             self._plans[key] = _Plan(self.blas, self.handle, self.gpu, product, operands)
-        self._plans[key].run(operands, stream)
+        plan = self._plans[key]
+        return lambda stream: plan.run(operands, stream)
 
     def close(self) -> None:
         """Gives everything back."""

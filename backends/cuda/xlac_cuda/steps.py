@@ -100,7 +100,7 @@ class Performer:
                 case Move(target=target, source=source, nbytes=nbytes):
                     self.gpu.move(target.at(arrays), source.at(arrays), nbytes, self.stream)
                 case Whole():
-                    self.library(part, arrays, self.stream)
+                    self.library(part, arrays)(self.stream)
                     self._waited(part.step)
                 case HostLoop(condition=condition, flag=flag, body=body):
                     self.perform(condition, arrays)
