@@ -3,7 +3,7 @@
 A tile of R rows by V vectors holds R*V accumulators, V vectors of the right operand and one broadcast element of
 the left. One step of the sum costs as much as its busiest unit: two multiply-adds or two loads a cycle, what the
 second cache gives where a panel comes from it for every row tile again, and never less than the latency of a
-multiply-add. The tile that covers the result in the fewest cycles wins.
+multiply-add; and a little more for each load. The tile that covers the result in the fewest cycles wins.
 
 Without fused multiply-adds a product takes a register of its own and three instructions (a copy, since the product
 overwrites a factor, a multiplication, an addition), and how many instructions begin in a cycle decides. What is held
@@ -20,7 +20,9 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
 LATENCY = 4  # cycles until a multiply-add's result can be added to
-NEAR = 32  # bytes a cycle that the second cache gives
+NEAR = 24  # bytes a cycle that the second cache gives
+LOOP = 0.25  # cycles that counting takes where instructions are what is short
+LOAD = 0.08  # cycles that a load costs though units for loads are free: few wide rows of a tile beat many narrow ones
 WIDEST = 8  # vectors a tile is wide at most
 ISSUE = 6  # instructions on vectors that begin in a cycle
 
@@ -110,8 +112,10 @@ def cycles(rows: int, vectors: int, apart: bool = False) -> float:
     """Estimated cycles of one step of the sum for a tile."""
     products = rows * vectors
     copied = (rows - 1) * vectors  # once more: the first product of a vector is what was loaded, the others are copies and wait
-    busiest = (3 * products + copied + 2 * rows) / ISSUE if apart else products / 2  # a broadcast is a load and a shuffle
-    return max(busiest, (rows + vectors) / 2, LATENCY) + 0.25
+    loads = rows + vectors
+    if apart:
+        return max((3 * products + copied + 2 * rows) / ISSUE, loads / 2, LATENCY) + LOOP  # a broadcast is a load and a shuffle
+    return max(products / 2, loads / 2, LATENCY) + LOAD * loads
 
 
 def by_columns(rows: int, vectors: int, target: Target) -> bool:
@@ -140,7 +144,7 @@ def choose(target: Target, dtype: DType, rows: tuple[int, int], columns: int, de
             outer = even(rows[0], max(1, tall // inner.step))
             across = even(vectors, wide)
             passes = inner.count * outer.count
-            far = passes > 1 and depth * across.step * lanes * dtype.nbytes > target.l1_bytes // 2
+            far = passes > 1 and not apart(target) and depth * across.step * lanes * dtype.nbytes > target.l1_bytes // 2
             total = 0.0
             for height, many in _parts(outer):
                 for length, times in _parts(inner):

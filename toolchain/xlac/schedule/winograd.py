@@ -23,7 +23,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Ramp, Var
 from xlac_sdk.target import Target
 
-FAR = 5  # bytes a cycle of weights that no second cache holds
+FAR = 4.5  # bytes a cycle of weights that no second cache holds
 MOVED = 12  # bytes a cycle of transformed pixels, written and read
 TRANSFORM = 2.5  # cycles a vector of a tile's transform takes, for each pair of points
 
