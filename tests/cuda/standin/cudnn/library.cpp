@@ -13,6 +13,7 @@
 extern "C" int cuCtxGetCurrent(void **context);
 extern "C" int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data);
 extern "C" int standin_holds(uint64_t start, size_t bytes);
+extern "C" int standin_records();
 
 namespace {
 
@@ -93,6 +94,7 @@ cudnnStatus_t finish(Descriptor &made) {
     if (made.kind == ENGINEHEUR) ++searches;
     if (made.kind == EXECUTION_PLAN) {
         const Engine &engine = *engine_of(made.other(EXECUTION_PLAN_ENGINE_CONFIG)->other(ENGINECFG_ENGINE)->number(ENGINE_GLOBAL_INDEX));
+        if (standin_records()) return refuse("code is loaded while work is recorded", CUDNN_STATUS_EXECUTION_FAILED);
         if (!engine.finishes || setting("STANDIN_CUDNN_REFUSES")) return refuse("the engine does not compute this", CUDNN_STATUS_NOT_SUPPORTED);
         made.values[EXECUTION_PLAN_WORKSPACE_SIZE] = numbers_of({engine.workspace});
     }

@@ -1,6 +1,8 @@
 // Streams that record what they are asked for as a graph.
 #include "graph.h"
 
+static thread_local int recording = 0;  // streams of this thread that record
+
 void capture_work(Stream *stream, Work work) {
     Node *node = add(stream->capture, &stream->last, stream->last ? 1 : 0);
     node->work = std::move(work);
@@ -19,6 +21,7 @@ STANDIN_CALL cuStreamBeginCapture_v2(CUstream given, int) {
     stream->capture = new Graph;
     stream->last = nullptr;
     ++driver.graphs;
+    ++recording;
     return CUDA_SUCCESS;
 }
 STANDIN_CALL cuStreamEndCapture(CUstream given, CUgraph *made) {
@@ -27,6 +30,7 @@ STANDIN_CALL cuStreamEndCapture(CUstream given, CUgraph *made) {
     if (!stream || !stream->capture) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     *made = stream->capture;
     stream->capture = nullptr;
+    --recording;
     return CUDA_SUCCESS;
 }
 STANDIN_CALL cuStreamIsCapturing(CUstream given, int *status) {
@@ -35,3 +39,6 @@ STANDIN_CALL cuStreamIsCapturing(CUstream given, int *status) {
     *status = stream && stream->capture ? 1 : 0;
     return CUDA_SUCCESS;
 }
+
+// Whether this thread records work: libraries may neither allocate memory nor load code meanwhile.
+extern "C" __attribute__((visibility("default"))) int standin_records() { return recording; }
