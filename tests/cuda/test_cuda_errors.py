@@ -13,7 +13,7 @@ from cuda_harness import STANDIN, Counts, OnStandin
 from device_doubles import LikeCupy
 
 from xlac.compiled import Compiled
-from xlac.compiler import executable, lower
+from xlac.compiler import executable, lower, unfixed
 from xlac.diagnostics import CATALOGUE
 from xlac.ir.graph import Graph
 from xlac.model import Model
@@ -23,6 +23,7 @@ from xlac_cuda import driver
 from xlac_cuda.errors import DeviceError
 from xlac_cuda.gpu import gpu as opened
 from xlac_cuda.memory import text_of
+from xlac_sdk.dims import Sym, Symbol
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import LimitError, SourceError, UnsupportedError, XlacError
 from xlac_sdk.target import Request
@@ -118,6 +119,37 @@ def test_inputs_and_outputs_of_the_host_need_room_too(counts: Counts, monkeypatc
     monkeypatch.delenv("STANDIN_MEMORY")
     assert (model(np.zeros(64, np.float32)) == 1).all(), "it works again when there is room"
     model.executable.close()
+
+
+def test_results_find_room_or_say_what_they_need(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = loaded()
+    given = LikeCupy(np.zeros(64, np.float32), opened())
+    kept = [model(given) for _ in range(2)]
+    before = counts("bytes")
+    monkeypatch.setenv("STANDIN_MEMORY", str(before))
+    with pytest.raises(LimitError, match=r"a result, f32\[64\], needs 256 B"):
+        model(given)
+    del kept[0]
+    assert (model(given).numpy() == 1).all(), "what was dropped is used again"
+    monkeypatch.delenv("STANDIN_MEMORY")
+    del kept
+    model.executable.close()
+    given.free()
+
+
+def test_what_waits_makes_room_for_results_of_another_size(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    n = Symbol("n", min=1, max=4096, opt=64)
+    x = build.param("x", DType.F32, (Sym((((n,), 1),)),))
+    model = loaded(unfixed(Model(Graph("open", (x,), {"y": build.exp(x)}), {}, dims={"n": n})))
+    short, long = (LikeCupy(np.zeros(size, np.float32), opened()) for size in (1024, 4096))
+    kept = [model(short) for _ in range(4)]
+    monkeypatch.setenv("STANDIN_MEMORY", str(counts("bytes") + 64))
+    del kept
+    assert (model(long).numpy() == 1).all()
+    monkeypatch.delenv("STANDIN_MEMORY")
+    model.executable.close()
+    for one in (short, long):
+        one.free()
 
 
 class Planted(OnStandin):

@@ -49,6 +49,8 @@ class DeviceError(XlacError):
 def failure(call: str, code: int, name: str, text: str) -> XlacError:
     """What to raise when a call of the driver gives a code, which the driver has a name and a text for."""
     told = f"{name or code}: {text}" if text else str(name or code)
+    if code == OUT_OF_MEMORY and call.startswith("cuMemHost"):
+        return LimitError(Diagnostic("XL5214", f"the host's memory that a GPU copies from is used up ({call})", hint="it is four times the largest tensor, 16 MiB at most"))
     if code == OUT_OF_MEMORY:
         return LimitError(Diagnostic("XL5214", f"the GPU's memory is used up ({call})", hint="nvidia-smi shows who uses it"))
     if code in ABSENT and call in ("cuInit", "cuDeviceGet", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain"):

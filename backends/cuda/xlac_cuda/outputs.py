@@ -14,7 +14,9 @@ from xlac_cuda.arrays import LEGACY, DeviceArray
 from xlac_cuda.errors import DeviceError
 from xlac_cuda.faults import Faults
 from xlac_cuda.gpu import Gpu
+from xlac_cuda.memory import text_of
 from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, LimitError
 
 KEPT = 4  # pieces of one size that wait to be used again
 SIZES = 32  # so many sizes of them
@@ -44,16 +46,26 @@ class Outputs:
         try:
             address, writer, read = self._waiting[nbytes].pop()
         except (KeyError, IndexError):
-            return DeviceArray(self, self._new(nbytes, stream), dtype, shape, nbytes, stream)
+            return DeviceArray(self, self._new(dtype, shape, nbytes, stream), dtype, shape, nbytes, stream)
         if writer != stream:
             self.order(writer, stream)
         if read and stream != LEGACY:
             self.order(LEGACY, stream)
         return DeviceArray(self, address, dtype, shape, nbytes, stream)
 
-    def _new(self, nbytes: int, stream: int) -> int:
-        """Memory of a size that none waits of."""
-        address = self.gpu.driver.made("cuMemAllocAsync", max(nbytes, 1), stream)
+    def _new(self, dtype: DType, shape: tuple[int, ...], nbytes: int, stream: int) -> int:
+        """Memory of a size that none waits of. Where there is none, what waits is given back first."""
+        try:
+            address = self.gpu.driver.made("cuMemAllocAsync", max(nbytes, 1), stream)
+        except LimitError:
+            self._drop([piece for kept in list(self._waiting.values()) for piece in _taken(kept)])
+            self.gpu.sync(LEGACY)
+            try:
+                address = self.gpu.driver.made("cuMemAllocAsync", max(nbytes, 1), stream)
+            except LimitError:
+                free, total = map(text_of, self.gpu.memory)
+                what = f"a result, {dtype}[{', '.join(map(str, shape))}], needs {text_of(nbytes)} of the GPU's memory"
+                raise LimitError(Diagnostic("XL5214", f"{what}, and {free} of {total} are free")) from None
         with self._lock:
             self._pieces += 1
             self._waiting.setdefault(nbytes, [])
