@@ -184,6 +184,38 @@ def test_another_compiler_or_machine_asks_anew(spec: Path, compiled: list[object
     assert len(compiled) == 3
 
 
+def test_a_changed_installation_is_another_compiler(tmp_path: Path) -> None:
+    """Files that came, went or changed are seen, whatever Python keeps of them is not."""
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "one.py").write_text("1")
+    seen = [sorted(kept._files(str(tmp_path)))]
+    for change in (
+        lambda: (tmp_path / "inside" / "one.py").write_text("12"),
+        lambda: (tmp_path / "inside" / "one.py").replace(tmp_path / "inside" / "two.py"),
+        lambda: (tmp_path / "new.py").write_text(""),
+    ):
+        change()
+        seen.append(sorted(kept._files(str(tmp_path))))
+    assert len({tuple(one) for one in seen}) == len(seen)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "new.pyc").write_text("")
+    assert sorted(kept._files(str(tmp_path))) == seen[-1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs is asked")
+@pytest.mark.parametrize("given", [None, "", "relative", "/somewhere"])
+def test_the_cache_is_where_platformdirs_says(monkeypatch: pytest.MonkeyPatch, given: str | None) -> None:
+    from platformdirs import user_cache_dir
+
+    from xlac.settings import settings
+
+    monkeypatch.delenv("XLAC_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if given is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", given)
+    assert settings().cache == user_cache_dir("xlac", appauthor=False)
+
+
 @pytest.mark.parametrize("file", [kept.PROGRAM, kept.CONSTANTS])
 @pytest.mark.parametrize("how", ["cut", "changed"])
 def test_a_damaged_entry_is_thrown_away(spec: Path, compiled: list[object], file: str, how: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
@@ -12,9 +13,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from xlac_sdk import registry
 from xlac_sdk.conformance import cases, check
 from xlac_sdk.conformance.steps import chain, newton, state
-from xlac_sdk.registry import find
+from xlac_sdk.registry import find, installed
 from xlac_sdk.runner import Runner
 from xlac_sdk.skeleton import create
 from xlac_sdk.source import LimitError, SourceError, UnsupportedError
@@ -153,6 +155,22 @@ def test_a_broken_plug_in_is_reported_and_harmless(broken: None) -> None:
         find("crash")
     with pytest.raises(UnsupportedError, match="is a int, not an xlac_sdk Backend"):
         find("odd")
+
+
+def test_backends_are_found_as_importlib_finds_them() -> None:
+    points = {point.name: point.value for point in entry_points(group=registry.GROUP)}
+    assert {name: registry._declared(name) for name in installed()} == points
+    assert {name: registry._found(name) for name in installed()} == points
+
+
+def test_a_backend_that_is_installed_in_an_older_way_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "xlac_old.py").write_text("class Holder:\n    from xlac_reference import BACKEND\n")
+    info = tmp_path / "xlac_old.egg-info"
+    info.mkdir()
+    (info / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: xlac-old\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[other]\nold = nothing:AT_ALL\n[xlac.backends]\nold = xlac_old:Holder.BACKEND [extra]\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find("old").name == "reference"
 
 
 def test_an_unknown_backend_has_a_suggestion() -> None:

@@ -32,8 +32,10 @@ from xlac_sdk.kernel import (
     TensorMap,
     Var,
 )  # fmt: skip
+from xlac_sdk.legalize import legalize
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Argument, Case, Choice, Copy, Launch, Program, Repeat, Role, Slot, Step
+from xlac_sdk.sharing import walk
 from xlac_sdk.source import VerifyError
 from xlac_sdk.target import Target
 from xlac_sdk.verify import verify, verify_program
@@ -199,3 +201,15 @@ def test_a_broken_program_is_named(message: str, bad: Program) -> None:
     with pytest.raises(VerifyError) as error:
         verify_program(bad)
     assert message in str(error.value)
+
+
+def test_what_is_shared_is_looked_at_once() -> None:
+    """Two hundred sums of a value with itself: as a tree they would never end."""
+    total: Expr = V
+    for _ in range(200):
+        total = Apply(P.ADD, (total, total), F32)
+    again = Apply(P.ADD, (total, V), F32)
+    kernel = Kernel("shared", (Y,), (Let(V, ONE), Store(Y, ZERO, total), Store(Y, LAST, again)))
+    verify(kernel)
+    assert legalize(kernel, Target("any")) is kernel
+    assert len(walk((total, again))) == 202
