@@ -12,12 +12,13 @@ from collections.abc import Callable
 from xlac.ir.dims import Dim, Shape, at_opt, volume
 from xlac.schedule import tiles, turned
 from xlac.schedule.ahead import Ahead, ahead, pays
-from xlac.schedule.contraction import Axis, Contraction, crowds, multiply_add, offset, read, unravel, zero
+from xlac.schedule.contraction import Axis, Contraction, crowds, offset, unravel, zero
 from xlac.schedule.cuts import PARALLEL_FLOPS, PIECE_FLOPS, cut
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.nest import bounded
 from xlac.schedule.packing import Panels, each_panel
+from xlac.schedule.step import Step
 from xlac.schedule.tiles import OpenSplit, Split, Tile
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr, LoopKind, Space, Var
@@ -43,6 +44,7 @@ class OuterProduct:
         self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
         self.c, self.tile, self.right, self.target, self.backward = c, tile, right, target, backward
         self.cut = cut(c, tile, target)
+        self.step = Step(elements, c, right, tile.lanes, target)
         self.fetches = pays(c, right, target)
         self.mask: Expr | None = None
         self.turned = isinstance(c.columns.extent, int) and turned.pays(epilogue, c, tile, target)
@@ -197,7 +199,7 @@ class OuterProduct:
 
         def level(depth: int, a: Expr, b: Expr) -> None:
             if depth == len(inner):
-                self._step(sums, a, rows, b, partial)
+                self.step.write(sums, a, rows, b, self.mask if partial != 0 else None)
                 return
             axis, stride = inner[depth], strides[depth]
             last = depth == len(inner) - 1
@@ -228,36 +230,6 @@ class OuterProduct:
                     level(depth + 1, build.add(a, build.mul(k, axis.left)), build.add(b, build.mul(k, stride)))
 
         level(0, left, right)
-
-    def _step(self, sums: list[list[Var]], left: Expr, rows: list[Dim], right: Expr, partial: build.Number) -> None:
-        """One step of the sum."""
-        builder, c, lanes = self.builder, self.c, self.tile.lanes
-
-        def vector(j: int) -> Expr:
-            mask = self.mask if partial != 0 and not self.right.packed and j == len(sums[0]) - 1 else None
-            align = lanes * self.right.source.dtype.nbytes if self.right.packed else 0
-            where = build.add(right, j * lanes)
-            value = read(self.elements, self.right.source, where, lanes, c.accumulate, mask, min(align, 64))
-            return builder.let("w", value)
-
-        def element(row: Dim) -> Expr:
-            return builder.let("x", build.splat(read(self.elements, c.left, build.add(left, row), 1, c.accumulate), lanes))
-
-        def add(i: int, j: int, wide: Expr, column: Expr) -> None:
-            builder.assign(sums[i][j], multiply_add(self.target, wide, column, sums[i][j]))
-
-        if tiles.by_columns(len(rows), len(sums[0]), self.target):
-            wides = [element(row) for row in rows]
-            for j in range(len(sums[0])):
-                column = vector(j)
-                for i, wide in enumerate(wides):
-                    add(i, j, wide, column)
-            return
-        columns = [vector(j) for j in range(len(sums[0]))]
-        for i, row in enumerate(rows):
-            wide = element(row)
-            for j, column in enumerate(columns):
-                add(i, j, wide, column)
 
     # ---- storing -----------------------------------------------------------------------------
 
