@@ -6,9 +6,9 @@ import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ir.op import OPS, Op
-from xlac.ops import convert, scalar
+from xlac.ops import contraction, convert, index, order, reduction, scalar, view
 from xlac.ops.leaf import Const
-from xlac.ops.view import Broadcast
+from xlac.ops.view import Broadcast, Transpose
 from xlac.passes.rule import Site, constant, fill, rule
 from xlac_sdk.dtypes import DType
 
@@ -16,6 +16,13 @@ POINTWISE: tuple[type[Op], ...] = (
     *(op for op in OPS.values() if issubclass(op, scalar.Scalar)), scalar.Compare, scalar.Select, convert.Cast, convert.Bitcast,
 )  # fmt: skip
 """Operations that compute each element from the elements at the same place (a bitcast where the width stays)."""
+
+
+COMPUTED: tuple[type[Op], ...] = (
+    *POINTWISE, contraction.Conv, contraction.Dot, index.DynSlice, index.DynUpdate, index.Gather, index.Scatter, order.Sort, reduction.Cumulative,
+    reduction.Reduce, reduction.Window, view.Broadcast, view.Concat, view.Pad, view.Reshape, view.Slice, view.Transpose,
+)  # fmt: skip
+"""Operations whose results depend on nothing but the elements of their operands."""
 
 
 def is_pointwise(node: Node) -> bool:
@@ -56,4 +63,19 @@ def splat(node: Node, site: Site) -> Node | None:
     return fill(value.reshape(-1)[:1].reshape(()), node, site)
 
 
-CONSTANTS = (fold_uniform, splat)
+@rule(
+    *COMPUTED,
+    examples=[
+        lambda p: Node.of(scalar.Add(), p(0, 3), p(0, 3)),
+        lambda p: Node.of(Transpose((1, 0)), p(0, 3)),
+        lambda p: Node.of(Broadcast((2, 0), (1,)), p(0)),
+    ],
+)
+def empty(node: Node, site: Site) -> Node | None:
+    """What has no elements needs no computing."""
+    if len(node.results) != 1 or 0 not in node.shape or (isinstance(node.op, Broadcast) and constant(node) is not None):
+        return None
+    return fill(np.zeros((), node.type.dtype.numpy), node, site)
+
+
+CONSTANTS = (fold_uniform, splat, empty)
