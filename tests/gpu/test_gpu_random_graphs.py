@@ -22,8 +22,10 @@ TOLERANCE = {DType.F64: 1e-9, DType.F32: 2e-4, DType.F16: 4e-2, DType.BF16: 2.5e
 
 @pytest.mark.parametrize("target", [SMALL, LARGE], ids=lambda t: t.name)
 @pytest.mark.parametrize("fuse", [True, False])
-def test_random_graphs_agree(target: Target, fuse: bool) -> None:
-    for seed in range(0, COUNT, 1 if fuse else 2):
+def test_random_graphs_agree(target: Target, fuse: bool, request: pytest.FixtureRequest) -> None:
+    """Every graph on one of the targets, every other one unfused too; with --all each in all four ways."""
+    every = request.config.getoption("--all")
+    for seed in range(COUNT) if every else range(target is LARGE, COUNT, 2 if fuse else 4):
         case = make(Random(seed))
         wanted = interpret(case.graph, case.inputs, case.weights, float64=True)
         program = executable(lower(Model(case.graph, case.weights), target, fuse=fuse), InterpretedGpu(target))
