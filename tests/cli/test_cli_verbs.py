@@ -168,7 +168,7 @@ def test_dump_until_and_from_meet(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_trace_names_rules_and_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["build", str(SPECS / "bert_layer.yaml"), "--trace", "--until", "simplify-expanded"]) == 0
     said = capsys.readouterr().err
-    assert "at context" in said and "bert_layer.yaml:" in said
+    assert " at ln2" in said and "bert_layer.yaml:" in said
 
 
 def test_build_is_deterministic(tmp_path: Path) -> None:
