@@ -110,7 +110,7 @@ class RowBlocks(Rows):
         kept = expand(counters, self.space.shape)
         homes = {} if self.written_out else self._kept_between()
         for number, one in enumerate(self.plan.passes):
-            gathered = {r: self._accumulator(r) for r in one.reductions}
+            gathered = {r: Accumulator(self.elements, r, self.lanes, 1) for r in one.reductions}
             for vectors in self._visits():
                 for vector, guard in vectors:  # everything is read before anything is stored
                     with self.elements.guarded(guard):
@@ -127,9 +127,6 @@ class RowBlocks(Rows):
     def store_results(self, kept: Index) -> None:
         with self.only(self.firsts()):
             self._store_results(kept)
-
-    def _accumulator(self, reduction: Node) -> Accumulator:
-        return Accumulator(self.elements, reduction, self.lanes, 1)
 
     def _finish_pass(self, one: Pass, gathered: Mapping[Node, Accumulator], kept: Index) -> None:
         """The results of a pass, or what a stretch of it adds to them."""
