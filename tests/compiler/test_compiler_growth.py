@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cProfile
 import gc
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+import work
 
 from xlac.memory.plan import plan
 from xlac.passes.capture import captured
@@ -54,10 +54,9 @@ def calls(path: Path) -> dict[str, int]:
     found: dict[str, int] = {}
 
     def count(name: str, run: Callable[[], Any]) -> Any:
-        profile = cProfile.Profile()
-        result = profile.runcall(run)
-        found[name] = sum(entry.callcount for entry in profile.getstats())
-        return result
+        results: list[Any] = []
+        found[name] = work.calls(lambda: results.append(run()))
+        return results[0]
 
     stages(path, count)
     return found
@@ -122,9 +121,7 @@ def test_what_is_quadratic_would_be_seen(tmp_path: Path) -> None:
 
     def quadratic(path: Path) -> dict[str, int]:
         nodes = path.read_text().count("\n")
-        profile = cProfile.Profile()
-        profile.runcall(lambda: [len(range(i)) for i in range(nodes) for _ in range(nodes)])
-        return {"all": sum(entry.callcount for entry in profile.getstats())}
+        return {"all": work.calls(lambda: [len(range(i)) for i in range(nodes) for _ in range(nodes)])}
 
     with pytest.raises(AssertionError, match="for twice the nodes"):
         grows("chain", (250, 500), quadratic, tmp_path)

@@ -104,26 +104,25 @@ def test_the_caller_begins_at_the_first_chunk_and_others_at_the_last() -> None:
 
 
 def test_oversubscription_does_not_collapse() -> None:
-    """Sixteen threads on few cores: within a factor of a few of one, not of hundreds."""
-    y = np.ones(4096, "f4")
-    times = {}
-    for threads in (1, 16):
-        fast = loaded(parallel(), machine(threads)).fast
+    """Sixteen threads on few cores: two hundred calls end, which waiting for turns would not."""
+    y, wanted = np.ones(4096, "f4"), np.ones(4096, "f4")
+    loaded(parallel(), machine(1)).fast(X, wanted)
+    fast = loaded(parallel(), machine(16)).fast
+    for _ in range(200):
         fast(X, y)
-        begun = time.perf_counter()
-        for _ in range(200):
-            fast(X, y)
-        times[threads] = time.perf_counter() - begun
-    assert times[16] < 50 * times[1] + 0.5, times
+    np.testing.assert_array_equal(y, wanted)
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell of its threads")
 def test_idle_threads_sleep() -> None:
     fast = loaded(parallel(), machine(4)).fast
     fast(X, X)
-    time.sleep(0.05)
-    begun = time.process_time()
-    time.sleep(0.2)
-    assert time.process_time() - begun < 0.05
+    others = [task for task in Path("/proc/self/task").iterdir() if int(task.name) != threading.get_native_id()]
+    assert len(others) >= 3
+    awake = others
+    while awake:  # the test's time limit says when they should all have gone to sleep
+        time.sleep(0.05)
+        awake = [task for task in awake if task.exists() and (task / "stat").read_text().rpartition(")")[2].split()[0] != "S"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -24,7 +24,7 @@ SPECS = Path(__file__).parents[2] / "specs"
 LARGE = ("mobilenet_v2", "resnet50")  # seconds each; with --all
 ARCHS = ("sm_80", "sm_90a")
 SPILLED = 32  # bytes a thread, stored and loaded, at most
-EVERY = 8  # conformance case that is compiled without --all
+EVERY = 16  # conformance case that is compiled without --all
 compiles = pytest.mark.skipif(nvrtc.found() is None and shutil.which("nvcc") is None, reason="neither NVRTC nor nvcc is installed")
 has_nvrtc = pytest.mark.skipif(nvrtc.found() is None, reason="NVRTC is not installed")
 has_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")

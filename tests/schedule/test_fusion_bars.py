@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from loops_harness import MASKED, TARGETS, check_graph, constant, graph_of, param, well_formed
+from work import calls
 
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
@@ -158,15 +157,9 @@ def _random_chain(count: int) -> Graph:
     return graph_of(pool[-1])
 
 
-def test_time_grows_linearly() -> None:
-    spent = []
-    for count in (2_500, 20_000):
-        graph = _random_chain(count)
-        start = time.process_time()
-        partition(graph, MASKED)
-        spent.append(time.process_time() - start)
-    assert spent[1] < 8 * 3 * spent[0] + 0.5
-    assert spent[1] < 10
+def test_work_grows_linearly() -> None:
+    small, large = _random_chain(1_000), _random_chain(4_000)
+    assert calls(lambda: partition(large, MASKED)) < 1.2 * 4 * calls(lambda: partition(small, MASKED))
 
 
 def test_a_deep_chain_needs_no_deep_stack() -> None:

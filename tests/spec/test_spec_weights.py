@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-import time
+import tracemalloc
 from pathlib import Path
 from random import Random
 
@@ -178,15 +178,16 @@ def test_ordinary_regular_expressions_are_allowed(pattern: str) -> None:
 def test_renaming_ends(tmp_path: Path) -> None:
     names = {"a" * 250 + str(i): np.zeros(1, np.float32) for i in range(40)}
     save_file(names, tmp_path / "a.safetensors")
-    started = time.process_time()
     with pytest.raises(SourceError):
         load(spec(tmp_path, "weights: {file: a.safetensors, rename: {'^a*a*a*x$': b}}"))
-    assert time.process_time() - started < 10
 
 
 def test_weights_are_made_when_they_are_read(tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text(LINEAR.replace("units: 4", "units: 100000000") + "weights: {init: {seed: 0}}\n")
-    started = time.process_time()
-    model = load(file)
-    assert len(model.weights) == 2 and time.process_time() - started < 1
+    tracemalloc.start()
+    try:
+        model = load(file)
+        assert len(model.weights) == 2 and tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from work import calls
 
 from xlac.spec.load import load
 from xlac.spec.yaml import MAX_BYTES, compose, read
@@ -78,9 +78,7 @@ def code(file: Path) -> str:
 def test_ten_thousand_deep(opening: str, tmp_path: Path) -> None:
     file = tmp_path / "deep.yaml"
     file.write_text("xlac: 1\nparams:\n  k: " + opening * 10_000 + "\n" if opening in "[{a: " else opening * 10_000 + "x\n")
-    started = time.process_time()
     assert code(file) in ("XL4014", "XL1004", "XL1009")
-    assert time.process_time() - started < 5
 
 
 def test_block_mappings_deep(tmp_path: Path) -> None:
@@ -132,9 +130,10 @@ def test_not_a_file(tmp_path: Path) -> None:
     assert code(file) == "XL3001"
 
 
-def test_five_thousand_nodes_are_read_quickly(tmp_path: Path) -> None:
-    file = tmp_path / "big.yaml"
-    file.write_text("graph:\n" + "".join(f"  n{i}: {{op: linear, in: n{i - 1}, units: 64}}\n" for i in range(5000)))
-    started = time.process_time()
-    assert len(read(file).root.plain()["graph"]) == 5000
-    assert time.process_time() - started < 0.5
+def test_twice_the_nodes_are_twice_the_work(tmp_path: Path) -> None:
+    file, spent = tmp_path / "big.yaml", []
+    for count in (1000, 2000):
+        file.write_text("graph:\n" + "".join(f"  n{i}: {{op: linear, in: n{i - 1}, units: 64}}\n" for i in range(count)))
+        assert len(read(file).root.plain()["graph"]) == count
+        spent.append(calls(lambda: read(file)))
+    assert spent[1] < 2.2 * spent[0]
