@@ -89,7 +89,7 @@ class Subgraph:
     def _result(self, fx: Any, outputs: dict[str, Node]) -> Result:
         if not isinstance(fx, FxNode):
             return fx  # type: ignore[no-any-return]
-        if fx.op == "placeholder":
+        if fx in self.places:
             return Passed(self.places.index(fx))
         value = self.values[fx]
         if not isinstance(value, Node):
