@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac.ir.dims import Dim
+from xlac.ir.dims import Dim, volume
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import numeric
@@ -99,6 +99,10 @@ class Dot(Op):
         used_lhs, used_rhs = {*self.batch_lhs, *self.contract_lhs}, {*self.batch_rhs, *self.contract_rhs}
         lhs = tuple(a for a in range(rank_lhs) if a not in used_lhs)
         return lhs, tuple(a for a in range(rank_rhs) if a not in used_rhs)
+
+    def rows(self, lhs: Type, rhs: Type) -> Dim:
+        """How many rows of the left operand each position of the batch multiplies."""
+        return volume(tuple(lhs.shape[axis] for axis in self.free(lhs.rank, rhs.rank)[0]))
 
     def evaluate(self, *arrays: Array) -> Array:
         arrays = alike(*arrays)

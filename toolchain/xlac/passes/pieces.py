@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import reduce
 from itertools import accumulate, pairwise
 
-from xlac.ir.dims import Shape, volume
+from xlac.ir.dims import Shape
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.contraction import Dot
@@ -48,8 +48,7 @@ def divided(graph: Graph, trace: Trace, near: int) -> Graph:
 def few(node: Node) -> bool:
     """Whether a product has few rows for each position of its batch."""
     assert isinstance(node.op, Dot)
-    left, right = node.inputs
-    rows = volume(tuple(left.shape[axis] for axis in node.op.free(left.type.rank, right.type.rank)[0]))
+    rows = node.op.rows(*(i.type for i in node.inputs))
     return isinstance(rows, int) and rows <= ROWS
 
 

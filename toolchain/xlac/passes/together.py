@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xlac.ir.dims import volume
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.contraction import Dot
@@ -45,7 +44,7 @@ def by_matrix(graph: Graph, near: int) -> list[list[Node]]:
         if not isinstance(node.op, Dot) or node.op.batch_lhs:
             continue
         left, right = node.inputs
-        rows = volume(tuple(left.shape[axis] for axis in node.op.free(left.type.rank, right.type.rank)[0]))
+        rows = node.op.rows(left.type, right.type)
         if isinstance(rows, int) and rows <= ROWS and right.type.nbytes > near:
             found.setdefault((node.op, left.types, right), []).append(node)
     return [products for products in found.values() if len(products) > 1]
