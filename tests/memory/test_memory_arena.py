@@ -40,6 +40,20 @@ def test_a_chain_needs_two_buffers() -> None:
     assert pack(spans).nbytes == 2 * 1024
 
 
+def test_what_did_not_fit_is_placed_earlier_the_next_time() -> None:
+    """A recurrence in layers: each writes a long row of products, and small results that are put together in the end.
+
+    Largest first, the rows of two layers get one place and what is put together the other end, with the small
+    results above it: 16 + 5 + 5.
+    """
+    unit, layers = 64 * 32, list[Span]()
+    for start in (0, 20, 40):
+        layers += [Span(5 * unit, start, start + 1), Span(16 * unit, start + 1, start + 18)]
+        layers += [Span(64 * 10, start + step, start + 20) for step in range(2, 18)]
+    layout = pack(layers)
+    assert layout.nbytes <= layout.bound * 1.01
+
+
 def test_many_buffers_are_packed_in_order_of_time() -> None:
     spans = [Span(64 * (1 + i % 7), i, i + 3) for i in range(20_000)]
     layout = pack(spans)
