@@ -46,12 +46,17 @@ class Recorded:
                 found[workload] = values[OURS] / min(theirs)
         return found
 
+    def bound(self, workload: str, threads: int, name: str = OURS) -> dict[str, Any] | None:
+        """The least time for a workload by the machine's ceilings, of arithmetic as measured beside the contender's bursts."""
+        if self.ceilings is None:
+            return None
+        beside = self.figure(workload, threads, "giga_flops").get(name)
+        return dict(self.ceilings.bound(self.workloads[workload]["meta"], threads, beside * 1e9 if beside else None))
+
     def of_bound(self, workload: str, threads: int, name: str = OURS) -> float | None:
         """How much of what the machine's ceilings allow a contender reached; None when not known."""
-        seconds = self.figure(workload, threads).get(name)
-        if seconds is None or self.ceilings is None:
-            return None
-        return float(self.ceilings.bound(self.workloads[workload]["meta"], threads)["seconds"]) / seconds
+        seconds, bound = self.figure(workload, threads).get(name), self.bound(workload, threads, name)
+        return None if seconds is None or bound is None else float(bound["seconds"]) / seconds
 
 
 def figures(run: Mapping[str, Any], key: str) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 WORK holds `peers.json` and, where they were made, `ceilings.json`, `cold.json` (the slow compilers, see
 `peers/prepare_cold.py`) and `own.json`. For those compilers the compile time and memory of the cold process count. A burst
-is kept as its median and the cores that others used meanwhile.
+is kept as its median, the cores that others used meanwhile and, of several threads, how far apart the cores were (1: wholly).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 COLD = ("compile_cpu_seconds", "compile_seconds", "process_cpu_seconds", "peak_rss_mb")
+BURST = ("median", "foreign_cores", "apart")
 
 
 def record(work: Path) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def record(work: Path) -> dict[str, Any]:
                 if name in found:
                     found[name] |= {key: cold[key] for key in COLD if key in cold}
     for found in (found for entry in data["workloads"].values() for run in entry["results"].values() for found in run.values()):
-        found["raw_bursts"] = [[burst["median"], burst["foreign_cores"]] for burst in found.get("raw_bursts", [])]
+        found["raw_bursts"] = [[burst[key] for key in BURST if key in burst] for burst in found.get("raw_bursts", [])]
     data["ceilings"] = _read(work / "ceilings.json").get("rows", [])
     data["own"] = _read(work / "own.json")
     data["load_at_end"] = os.getloadavg()

@@ -94,15 +94,14 @@ def shares(run: Recorded) -> list[str]:
     """Markdown: the bound of each workload, and how much of it xlac and the best peer reach."""
     head = ["workload", *(f"{what}, {n} thread(s)" for n in run.threads for what in ("bound, µs", OURS, "best peer"))]
     lines = [_row(head), "|" + "---|" * len(head)]
-    for workload, entry in run.workloads.items():
+    for workload in run.workloads:
         cells = [workload]
         for threads in run.threads:
-            assert run.ceilings is not None
-            bound = run.ceilings.bound(entry["meta"], threads)
-            best = min((v for n, v in run.figure(workload, threads).items() if n not in NOT_PEERS), default=None)
-            ours = run.of_bound(workload, threads)
-            cells += [f"{bound['seconds'] * 1e6:.3g} ({bound['limit']})", "–" if ours is None else f"{ours:.0%}",
-                      "–" if best is None else f"{bound['seconds'] / best:.0%}"]  # fmt: skip
+            bound, times = run.bound(workload, threads), run.figure(workload, threads)
+            assert bound is not None
+            best = min((n for n in times if n not in NOT_PEERS), key=times.__getitem__, default="")
+            reached = (run.of_bound(workload, threads, name) for name in (OURS, best))
+            cells += [f"{bound['seconds'] * 1e6:.3g} ({bound['limit']})", *("–" if share is None else f"{share:.0%}" for share in reached)]
         lines.append(_row(cells))
     return lines
 
