@@ -1,4 +1,4 @@
-"""Writes kernel IR: a builder for statements over the expressions of `indexing.py`, whose names are here too."""
+"""Writes kernel IR: a builder for statements over the expressions of `indexing.py`, `sums.py` and `bounds.py`, whose names are here too."""
 
 from __future__ import annotations
 
@@ -6,32 +6,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import gcd
 
+from xlac_sdk.bounds import bounds, multiple
 from xlac_sdk.dtypes import DType
 from xlac_sdk.indexing import (
-    INDEX,
-    ONE,
     Number,
-    P,
-    Terms,
     add,
     apply,
-    bounds,
     cast,
     div,
-    factors,
     index,
-    joined,
     lift,
     mod,
     mul,
-    multiple,
     ramp,
     select,
     size_var,
     splat,
     sub,
-    terms,
-    total,
 )
 from xlac_sdk.kernel import (
     Allocate,
@@ -57,6 +48,7 @@ from xlac_sdk.kernel import (
     Var,
 )
 from xlac_sdk.primitives import Primitive
+from xlac_sdk.sums import INDEX, ONE, P, Terms, factors, joined, terms, total
 
 __all__ = [
     "INDEX",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd
 
 from xlac_sdk import grid
+from xlac_sdk.bounds import multiple
 from xlac_sdk.cdialect import Dialect, vector_align, vector_type
 from xlac_sdk.cexpressions import Expressions, unwrapped
 from xlac_sdk.dtypes import DType
-from xlac_sdk.indexing import multiple
 from xlac_sdk.kernel import (
     Access,
     Assign,

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from xlac_sdk import indexing
+from xlac_sdk.bounds import bounds
 from xlac_sdk.kernel import (
     Access,
     Allocate,
@@ -38,6 +39,7 @@ from xlac_sdk.kernel import (
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.sharing import operands, roots, walk
 from xlac_sdk.source import VerifyError
+from xlac_sdk.sums import INDEX
 
 THREADS = 128  # of a block, for a kernel that says nothing of blocks
 ALIGN = 16  # bytes: what a shared buffer starts at a multiple of, at least
@@ -119,8 +121,8 @@ def spread(kernel: Kernel, threads: int = THREADS) -> Kernel:
 
 def _counter(name: str, stop: indexing.Number) -> Var:
     stop = indexing.lift(stop)
-    last = indexing.bounds(stop)[1]
-    return Var(name, indexing.INDEX, low=0, high=None if last is None else max(0, last - 1), below=None if isinstance(stop, Const) else stop)
+    last = bounds(stop)[1]
+    return Var(name, INDEX, low=0, high=None if last is None else max(0, last - 1), below=None if isinstance(stop, Const) else stop)
 
 
 def _gridded(

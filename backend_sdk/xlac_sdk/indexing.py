@@ -1,22 +1,20 @@
 """Index arithmetic that simplifies as it is written, and the few other expressions that schedules make.
 
 Indices stay in a canonical form: a sum of products of variables, each with a constant factor, plus a constant,
-under at most one `Ramp`. So a schedule writes `row * width + column` and a contiguous vector access falls out when
+under at most one `Ramp` (`sums.py`). So a schedule writes `row * width + column` and a contiguous vector access falls out when
 `column` is a ramp of stride 1. An extent that is only known when the model runs (`dims.Sym`) may stand wherever a
 number may; `polynomial.py` divides by those.
 """
 
 from __future__ import annotations
 
-from math import gcd
-
+from xlac_sdk.bounds import bounds, multiple
 from xlac_sdk.dims import Dim, Quotient, Sym, Symbol
 from xlac_sdk.dims import bounds as bounds_of
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Apply, Const, Expr, Ramp, Splat, Var
 from xlac_sdk.primitives import Primitive, result_dtype
-
-INDEX = DType.I64  # the type of every index expression; a backend may narrow it where that is safe
+from xlac_sdk.sums import INDEX, ONE, Terms, divided, plus, product, rejoin, terms, total, undivided
 
 P = Primitive
 
@@ -89,79 +87,6 @@ def select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
 
 # ---- index arithmetic ------------------------------------------------------------------------
 
-Terms = dict[Expr, int]  # scalar index expressions and their factors; Const(1) holds the constant
-ONE = Const(1, INDEX)
-
-
-def terms(expr: Expr) -> Terms:
-    """A scalar index expression as a sum; anything that is not one is a single opaque term."""
-    match expr:
-        case Const(value=value):
-            return {ONE: int(value)} if value else {}
-        case Apply(Primitive.ADD, (a, b)):
-            found = dict(terms(a))
-            for term, factor in terms(b).items():
-                found[term] = found.get(term, 0) + factor
-            return {t: f for t, f in found.items() if f}
-        case Apply(Primitive.MUL, (a, Const(value=k))):
-            return {t: f * int(k) for t, f in terms(a).items() if f * int(k)}
-    return {expr: 1}
-
-
-def factors(term: Expr) -> list[Expr]:
-    """What a term is the product of."""
-    match term:
-        case Apply(Primitive.MUL, (a, b)):
-            return [*factors(a), b]
-    return [] if term == ONE else [term]
-
-
-def product(a: Terms, b: Terms) -> Terms:
-    """Every term of one sum times every term of another."""
-    found: Terms = {}
-    for left, k in a.items():
-        for right, j in b.items():
-            term = joined([*factors(left), *factors(right)])
-            found[term] = found.get(term, 0) + k * j
-    return {t: f for t, f in found.items() if f}
-
-
-def joined(parts: list[Expr]) -> Expr:
-    """The one way to write a product."""
-    if not parts:
-        return ONE
-    first, *rest = sorted(parts, key=lambda part: part.name if isinstance(part, Var) else f"~{part}")
-    for part in rest:
-        first = Apply(P.MUL, (first, part), INDEX)
-    return first
-
-
-def total(parts: Terms) -> Expr:
-    """The expression that `terms` takes apart."""
-    result: Expr | None = None
-    for term, factor in parts.items():
-        if term == ONE or not factor:
-            continue
-        one = term if factor == 1 else Apply(P.MUL, (term, Const(factor, INDEX)), INDEX)
-        result = one if result is None else Apply(P.ADD, (result, one), INDEX)
-    constant = parts.get(ONE, 0)
-    if result is None:
-        return Const(constant, INDEX)
-    return Apply(P.ADD, (result, Const(constant, INDEX)), INDEX) if constant else result
-
-
-def _plus(a: Expr, k: int) -> Expr:
-    """A scalar and a number: the constant of a sum is its last term."""
-    rest: Expr | None = a
-    match a:
-        case Const(value=value):
-            rest, k = None, k + int(value)
-        case Apply(Primitive.ADD, (inner, Const(value=value))):
-            rest, k = inner, k + int(value)
-    if rest is None:
-        return Const(k, INDEX)
-    return Apply(P.ADD, (rest, Const(k, INDEX)), INDEX) if k else rest
-
 
 def add(a: Number, b: Number) -> Expr:
     """Index addition."""
@@ -170,11 +95,11 @@ def add(a: Number, b: Number) -> Expr:
         if isinstance(a, Const):
             a, b = b, a
         if isinstance(b, Const):
-            return _plus(a, int(b.value))
+            return plus(a, int(b.value))
         found = dict(terms(a))
         for term, factor in terms(b).items():
             found[term] = found.get(term, 0) + factor
-        return total(_rejoin(found))
+        return total(rejoin(found))
     lanes = max(a.lanes, b.lanes)
     base, stride, vectors = _vector_terms(a)
     base2, stride2, vectors2 = _vector_terms(b)
@@ -202,7 +127,7 @@ def mul(a: Number, b: Number) -> Expr:
         base, stride, vectors = _vector_terms(a)
         return _vector_total(mul(base, k), stride * k, {t: f * k for t, f in vectors.items()}, lanes)
     if a.lanes == b.lanes == 1:
-        return total(_rejoin(product(terms(a), terms(b))))
+        return total(rejoin(product(terms(a), terms(b))))
     if a.lanes < b.lanes:
         a, b = b, a
     if b.lanes > 1:
@@ -212,64 +137,6 @@ def mul(a: Number, b: Number) -> Expr:
     if stride:
         wide[apply(P.MUL, Ramp(index(0), stride, a.lanes), b)] = 1
     return _vector_total(mul(base, b), 0, wide, a.lanes)
-
-
-def _quotient(term: Expr) -> tuple[Expr, Expr, int] | None:
-    """For `e rem k`: what `e div k` is written as, e, and k."""
-    match term:
-        case Apply(Primitive.REM, (e, Const(value=k))) if int(k) > 0:
-            return _divide(e, int(k)), e, int(k)
-    return None
-
-
-def _divide(e: Expr, k: int) -> Expr:
-    """The opaque quotient of an index by a constant; quotients of quotients are one division."""
-    match e:
-        case Apply(Primitive.DIV, (inner, Const(value=j))) if int(j) > 0 and _positive(inner):
-            return Apply(P.DIV, (inner, Const(int(j) * k, INDEX, e.lanes)), INDEX, e.lanes)
-    return Apply(P.DIV, (e, Const(k, INDEX, e.lanes)), INDEX, e.lanes)
-
-
-def _positive(expr: Expr) -> bool:
-    low = bounds(expr)[0]
-    return low is not None and low >= 0
-
-
-def _rejoin(found: Terms) -> Terms:
-    """`(e div k) * k + e rem k` is e: what a reshape of a reshape comes to."""
-    for term in found:
-        known = _quotient(term)
-        if known is None:
-            if isinstance(term, Apply):
-                again = _rejoin_open(found, term)
-                if again is not None:
-                    return again
-            continue
-        quotient, e, k = known
-        factor = found[term]
-        if factor and found.get(quotient) == factor * k:
-            rest = {t: f for t, f in found.items() if t != term and t != quotient}
-            for t, f in terms(e).items():
-                rest[t] = rest.get(t, 0) + f * factor
-            return _rejoin(rest)
-    return found
-
-
-def _rejoin_open(found: Terms, term: Apply) -> Terms | None:
-    """The same where k, or what the remainder is multiplied by, is a size of the kernel."""
-    parts = factors(term)
-    for part in parts:
-        match part:
-            case Apply(Primitive.REM, (e, k)):
-                around = {joined([p for p in parts if p is not part]): found[term]}
-                quotient = _divide(e, int(k.value)) if isinstance(k, Const) else Apply(P.DIV, (e, k), INDEX)
-                whole = product(product({quotient: 1}, terms(k)), around)
-                if all(found.get(t) == f for t, f in whole.items()):
-                    rest = {t: f for t, f in found.items() if t != term and t not in whole}
-                    for t, f in product(terms(e), around).items():
-                        rest[t] = rest.get(t, 0) + f
-                    return _rejoin({t: f for t, f in rest.items() if f})
-    return None
 
 
 def _vector_terms(expr: Expr) -> tuple[Expr, int, Terms]:
@@ -296,7 +163,7 @@ def _vector_terms(expr: Expr) -> tuple[Expr, int, Terms]:
 def _vector_total(base: Expr, stride: int, vectors: Terms, lanes: int) -> Expr:
     """The expression that `_vector_terms` takes apart."""
     for term, factor in vectors.items():
-        known = _quotient(term)
+        known = undivided(term)
         if known is not None and factor and vectors.get(known[0]) == factor * known[2]:
             quotient, e, _ = known
             rest = {t: f for t, f in vectors.items() if t != term and t != quotient}
@@ -324,60 +191,6 @@ def ramp(base: Number, stride: int, lanes: int) -> Expr:
     if lanes == 1:
         return base
     return splat(base, lanes) if stride == 0 else Ramp(base, stride, lanes)
-
-
-def bounds(expr: Expr) -> tuple[int | None, int | None]:
-    """The least and greatest value that a scalar or vector index can take, where known."""
-    match expr:
-        case Const(value=value):
-            return int(value), int(value)
-        case Var(low=low, high=high):
-            return low, high
-        case Splat(value=value):
-            return bounds(value)
-        case Ramp(base=base, stride=stride, lanes=lanes):
-            low, high = bounds(base)
-            span = stride * (lanes - 1)
-            return (None if low is None else low + min(span, 0)), (None if high is None else high + max(span, 0))
-        case Apply(Primitive.ADD, (a, b)):
-            (al, ah), (bl, bh) = bounds(a), bounds(b)
-            return (None if al is None or bl is None else al + bl), (None if ah is None or bh is None else ah + bh)
-        case Apply(Primitive.MUL, (a, Const(value=value))):
-            k = int(value)
-            low, high = bounds(a)
-            ends = [None if e is None else e * k for e in (low, high)]
-            return (ends[0], ends[1]) if k >= 0 else (ends[1], ends[0])
-        case Apply(Primitive.MUL, (a, b)):
-            (al, ah), (bl, bh) = bounds(a), bounds(b)
-            if al is not None and bl is not None and al >= 0 and bl >= 0:
-                return al * bl, None if ah is None or bh is None else ah * bh
-        case Apply(Primitive.REM, (a, Const(value=value))) if (bounds(a)[0] or 0) >= 0 and int(value) > 0:
-            return (0, int(value) - 1) if bounds(a)[0] is not None else (None, None)
-        case Apply(Primitive.DIV, (a, Const(value=value))) if int(value) > 0:
-            low, high = bounds(a)
-            if low is not None and low >= 0:
-                return low // int(value), None if high is None else high // int(value)
-        case Apply(Primitive.DIV | Primitive.REM as primitive, (a, b)):
-            (al, ah), (bl, bh) = bounds(a), bounds(b)
-            if al is not None and bl is not None and al >= 0 and bl >= 0:
-                if primitive is P.REM and bh is not None:
-                    return 0, bh if ah is None else min(ah, bh)
-                return 0, ah
-    return None, None
-
-
-def multiple(expr: Expr) -> int:
-    """A positive number that divides every value of a scalar index (0 when the value is 0)."""
-    match expr:
-        case Const(value=value):
-            return abs(int(value))
-        case Var(multiple=known):
-            return known
-        case Apply(Primitive.ADD, (a, b)):
-            return gcd(multiple(a), multiple(b))
-        case Apply(Primitive.MUL, (a, b)):
-            return multiple(a) * multiple(b)
-    return 1
 
 
 def _split(expr: Expr, k: int) -> tuple[Expr, Expr]:
@@ -446,6 +259,6 @@ def _divmod(a: Expr, k: int) -> tuple[Expr, Expr]:
             if high is not None and high < k:
                 return quotient, rest
             by = index(k)
-            return add(quotient, _divide(rest, k)), Apply(P.REM, (rest, by), INDEX)
+            return add(quotient, divided(rest, k)), Apply(P.REM, (rest, by), INDEX)
     by = Const(k, INDEX, a.lanes)
-    return _divide(a, k), Apply(P.REM, (a, by), INDEX, a.lanes)
+    return divided(a, k), Apply(P.REM, (a, by), INDEX, a.lanes)

@@ -1,32 +1,17 @@
 """Divides indices by extents that are sizes of the kernel.
 
-An index is a sum of products with constant factors (`indexing.terms`), so it is a polynomial over the kernel's
+An index is a sum of products with constant factors (`sums.terms`), so it is a polynomial over the kernel's
 variables, and division by an extent is that of polynomials: `row * n + column` by `n` is `row`, and the remainder
 `column`, where `column` is known to be below `n`. What does not come out is left to the machine.
 """
 
 from __future__ import annotations
 
-from xlac_sdk.indexing import (
-    INDEX,
-    ONE,
-    P,
-    Terms,
-    add,
-    bounds,
-    factors,
-    index,
-    joined,
-    mul,
-    product,
-    ramp,
-    splat,
-    sub,
-    terms,
-    total,
-)
+from xlac_sdk.bounds import bounds
+from xlac_sdk.indexing import add, index, mul, ramp, splat, sub
 from xlac_sdk.kernel import Apply, Const, Expr, Ramp, Splat, Var
 from xlac_sdk.primitives import Primitive
+from xlac_sdk.sums import INDEX, ONE, P, Terms, factors, joined, product, terms, total
 
 
 def divmod_by(a: Expr, k: Expr) -> tuple[Expr, Expr]:
