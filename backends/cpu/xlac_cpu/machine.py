@@ -127,9 +127,12 @@ ROUNDINGS = " ".join(f"{name}.{dtype}" for name in ("floor", "ceil", "trunc", "r
 
 @cache
 def host() -> Machine:
-    """This computer."""
+    """This computer. Whoever compiles asks for it first: what LLVM took of memory as it was loaded is given back here."""
     import llvmlite.binding as llvm
 
+    from xlac_cpu import resident
+
+    resident.give_back()
     flags = llvm.get_host_cpu_features()
     features = ",".join(sorted(("+" if on else "-") + name for name, on in flags.items()))
     triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()

@@ -6,6 +6,7 @@ import json
 from functools import cache
 from typing import Any
 
+from xlac_cpu import resident
 from xlac_cpu.machine import Machine, ask, host
 from xlac_sdk.source import Diagnostic, XlacError
 
@@ -95,6 +96,6 @@ def code_generator(machine: Machine) -> Any:
         llvm.initialize_all_asmprinters()
     kind = llvm.Target.from_triple(machine.triple)
     reloc = "static" if machine.arch.startswith("wasm") else "pic"
-    return kind.create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=3, reloc=reloc, codemodel="default"
-    )
+    made = kind.create_target_machine(cpu=machine.cpu, features=machine.features, opt=3, reloc=reloc, codemodel="default")
+    resident.give_back()
+    return made
