@@ -245,3 +245,16 @@ def test_on_this_machine(turned):
     for m, n, k, dtype in ((70, 130, 90, F32), (1, 200, 300, F32), (300, 1, 200, F32), (33, 47, 21, DType.F16), (33, 47, 21, DType.I8)):
         for kind in ("input", "weight"):
             agree(group(Kind.DOT, matmul(m, n, k, kind, turned, dtype)), target)
+
+
+@pytest.mark.parametrize("rows, depth, columns, launches", [(300, 300, 300, 1), (64, 512, 512, 1), (1024, 1024, 1024, 2), (32, 1024, 1024, 1), (2000, 300, 300, 2)])
+def test_an_operand_is_packed_at_run_time_where_that_is_repaid(rows, depth, columns, launches):
+    made = group(Kind.DOT, matmul(rows, columns, depth))
+    assert len(table.schedule(made, TARGETS["avx512"], "kernel").launches) == launches
+
+
+def test_an_operand_is_read_where_it_lies():
+    target = replace(TARGETS["avx512"], l1_bytes=64, l2_bytes=1 << 16)
+    made = group(Kind.DOT, matmul(20, 67, 33))
+    assert len(table.schedule(made, target, "kernel").launches) == 1
+    agree(made, target)

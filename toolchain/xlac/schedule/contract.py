@@ -75,7 +75,8 @@ def _right(
             return packing.direct(c), []
         return packing.constant(c, tile, dtype, view.compute, view.key), []
     near = at_opt(c.depth * c.columns.extent) * c.right.dtype.nbytes <= target.l1_bytes // 2
-    if readable and (target.size or reuse <= 2 or near):
+    unconverted = c.right.dtype is c.accumulate and packing.reads_well(c, tile, reuse, target)
+    if readable and (target.size or reuse <= 2 or near or unconverted):
         return packing.direct(c), []
     launching, panels = packing.running(group, target, f"{name}_pack", c, tile, dtype)
     return panels, [launching]

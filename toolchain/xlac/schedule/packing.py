@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
 TURNED = 16  # most lanes of a square that is turned around in registers
+FEW, MANY = 8, 128  # row tiles that do not repay packing panels: whatever their rows' distance, and where they stay in a cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,18 @@ def is_packed_already(c: Contraction, tile: Tile) -> bool:
     axes = [*own, *c.inner]
     wanted = row_major([*(a.extent for a in axes), c.columns.extent])
     return all(a.right == w for a, w in zip(axes, wanted, strict=False))
+
+
+def reads_well(c: Contraction, tile: Tile, reuse: int, target: Target) -> bool:
+    """Whether `reuse` row tiles read panels where they lie at least as fast as packing and then reading them takes.
+
+    Few tiles do not repay packing. Many find a panel in the second cache again, unless its rows are such a multiple of a power
+    of two apart that they compete for a few of its sets.
+    """
+    nbytes = c.right.dtype.nbytes
+    apart = gcd(target.l2_bytes, *(at_opt(a.right) * nbytes for a in c.inner))
+    stays = at_opt(c.depth) * max(apart, tile.width * nbytes) <= target.l2_bytes
+    return reuse <= (MANY if stays else FEW)
 
 
 def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
