@@ -65,7 +65,9 @@ def machine(threads: int = 1, cpu: str = "") -> Target:
 def loaded(program: Program, target: Target):  # type: ignore[no-untyped-def]
     sources = BACKEND.emit(program, target)
     with tempfile.TemporaryDirectory() as folder:
-        return BACKEND.load(BACKEND.build(sources, Path(folder)), program, target)
+        made = BACKEND.load(BACKEND.build(sources, Path(folder)), program, target)
+    made.quicken()
+    return made
 
 
 def outputs_of(program: Program) -> dict[str, Array]:

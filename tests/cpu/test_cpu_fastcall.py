@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gc
 import sys
+import tempfile
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
-from cpu_programs import kernel_of, loaded, machine
+from cpu_programs import BACKEND, kernel_of, loaded, machine
 
+from xlac.compiled import Compiled
 from xlac_cpu import fastcall
+from xlac_cpu.executable import QUICK
 from xlac_sdk.build import apply, load, ramp
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Work
@@ -156,3 +160,31 @@ def test_scalars_and_zero_sizes() -> None:
     program = Program("p", (x,), (y,), (x, y), (Launch(kernel, (Argument(x), Argument(y))),), {})
     result = loaded(program, machine()).fast(np.array(7))
     assert isinstance(result, np.ndarray) and result.shape == () and result == 7
+
+
+def test_it_is_made_once_calls_show_that_it_pays() -> None:
+    """Whoever calls once does not wait for it, and from then on calls go by it: here those of four threads."""
+    program, target = two_outputs(), machine()
+    sources = BACKEND.emit(program, target)
+    with tempfile.TemporaryDirectory() as folder:
+        executable = BACKEND.load(BACKEND.build(sources, Path(folder)), program, target)
+    model = Compiled(program, target, executable)
+    for _ in range(QUICK - 2):
+        assert right(tuple(model(A, B).values()))
+    assert executable.fast is None
+    wrong: list[int] = []
+
+    def call(seed: int) -> None:
+        mine = A + seed
+        for _ in range(50):
+            found = model(mine, b=B)
+            if not (np.array_equal(found["s"], mine + B) and np.array_equal(found["p"], mine * B)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and executable.fast is not None and model._fast is executable.fast
+    assert right(tuple(model(A, B).values()))

@@ -121,6 +121,7 @@ def test_the_quick_way_in_finds_sizes_too(monkeypatch: pytest.MonkeyPatch) -> No
     """A C function takes arrays of any sizes within the bounds, and leaves what is wrong to the others."""
     monkeypatch.setenv("XLAC_CACHE", "off")
     program = compiler.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
+    program.executable.quicken()  # type: ignore[union-attr]
     quick = program.executable.fast  # type: ignore[union-attr]
     fixed = compiler.specialized(model("gpt2_decode"), {"batch": 3, "past": 5})
     inputs = arrays(fixed)

@@ -55,6 +55,7 @@ class Compiled:
         inputs = self._bound(arrays, named)
         results = self._allocate(of_call(self.program, inputs))
         self._run(inputs, results)
+        self._fast = getattr(self.executable, "fast", None)  # it may be made when calls show that it pays
         return self._given(results)
 
     def _given(self, arrays: dict[str, Array]) -> Any:

@@ -39,15 +39,11 @@ class CpuBackend(Backend):
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         """A static library of the program's objects, named by what it is made of: one that exists is not made again."""
-        from xlac_cpu import fastcall, link, machine, objects
+        from xlac_cpu import link, objects
 
         made = folder / f"program-{_digest(sources)}.a"
         if not made.exists():
-            made_of = [objects.object_code(text) for text in sources.values()]
-            names = [f"{number}.o" for number in range(len(made_of))]
-            if fastcall.supported() and objects.machine_of(next(iter(sources.values()))).arch == machine.host().arch:
-                made_of, names = [*made_of, fastcall.object_code()], [*names, fastcall.MEMBER]
-            library = link.archive(made_of, names)
+            library = link.archive([objects.object_code(text) for text in sources.values()])
             folder.mkdir(parents=True, exist_ok=True)
             part = made.with_suffix(f".{os.getpid()}.part")
             part.write_bytes(library)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from xlac_sdk.program import Program
 from xlac_sdk.sizes import of_call
 from xlac_sdk.target import Target
 
+QUICK = 16  # calls after which a program gets a function of its own: making that takes as long as hundreds of them
 LONG = "runs long"  # of a program's facts: other Python threads may run during a call
 PLACED = 1 << 20  # bytes up to which a constant is copied to get a cache line's alignment
 
@@ -24,20 +26,30 @@ class CpuExecutable:
     """Callable from several threads at once; calls of a program that keeps state take turns."""
 
     def __init__(self, code: Code, program: Program, target: Target) -> None:
-        self.program, self._code, addresses = program, code.keep, code.addresses
+        self.program, self._code = program, code
         self._constants = [_placed(program.constants[slot.symbol]) for slot in layout.fixed(program)]
         self._state = _aligned(program.state_bytes)
         self._state[:] = 0
         kept = [*self._constants, self._state]
         self._fixed = (ctypes.c_void_p * len(kept))(*(_address(array) for array in kept))
         self._pool = pool.of(target.threads, code) if target.threads > 1 else 0
-        self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(addresses["run"])
+        self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(code.addresses["run"])
         self._turn = threading.Lock() if program.state_bytes else None
         self._arenas: list[Array] = []
+        self._calls = count(1)
         self.fast: Callable[..., Any] | None = None
-        if self._turn is None and fastcall.EXPORTS[0] in addresses and fastcall.supported():
+        if fastcall.EXPORTS[0] in code.addresses:
+            self.quicken()
+
+    def quicken(self) -> None:
+        """Makes `fast`, unless calls take turns or this Python is one that it does not know."""
+        if self._turn is None and fastcall.supported():
+            program, addresses = self.program, self._code.addresses
+            if fastcall.EXPORTS[0] not in addresses:
+                addresses = {**addresses, **fastcall.code().addresses}
             long = program.facts[LONG] if LONG in program.facts else _long(program)
             self.fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self)
+            self._arenas.clear()  # it has its own
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`: C-contiguous arrays by name, of their slots' types and shapes."""
@@ -47,6 +59,8 @@ class CpuExecutable:
         arrays += [outputs[slot.name] for slot in self.program.outputs]
         sizes = of_call(self.program, inputs)
         self.at([*map(_address, arrays), *(sizes[symbol.name] for symbol in self.program.sizes)])
+        if next(self._calls) == QUICK and self.fast is None:  # of several threads, one counts to it
+            self.quicken()
 
     def at(self, words: Sequence[int]) -> None:
         """`run` on memory by address: of inputs, then outputs, then the program's sizes. Nothing is checked."""

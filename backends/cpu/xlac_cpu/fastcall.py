@@ -18,10 +18,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from xlac_cpu.code import Code
 from xlac_sdk.program import Program
 from xlac_sdk.sizes import sources
 
-MEMBER, EXPORTS = "caller.o", ("call", "discard")  # of a program's library
+EXPORTS = ("call", "discard")
 RELEASE = 10_000  # nanoseconds of work from which on others may run Python meanwhile
 
 PLAN = {name: 8 * i for i, name in enumerate(
@@ -57,7 +58,7 @@ def supported() -> bool:
 
 @cache
 def object_code() -> bytes:
-    """The object with `call` and `discard`, for this machine; every program's library has a copy."""
+    """The object with `call` and `discard`, for this machine."""
     from pathlib import Path
     from string import Template
 
@@ -70,6 +71,14 @@ def object_code() -> bytes:
     text = Path(__file__).parent.joinpath("templates", "fastcall.ll").read_text(encoding="utf-8")
     header = json.dumps(machine.settings, sort_keys=True)
     return objects.object_code(Template(text).substitute(offsets, header=header, triple=machine.triple))
+
+
+@cache
+def code() -> Code:
+    """That object in this process, where the code of a program did not bring it along."""
+    from xlac_cpu import link
+
+    return Code(*link.load([object_code()], EXPORTS))
 
 
 def _numpy_api() -> tuple[int, int]:

@@ -22,11 +22,8 @@ _linker: list[Any] = []  # the one linker, made at first use and kept: code of r
 
 def loaded(artifact: Path, program: Program) -> Code:
     """The code of an artefact, a static library of a program's objects."""
-    from xlac_cpu.fastcall import EXPORTS, MEMBER
-
     found = members(artifact.read_bytes())
-    calls = EXPORTS if MEMBER in found else ()
-    return Code(*load([*found.values()], ("run", *calls, *(("extents",) if program.sizes else ()))))
+    return Code(*load([*found.values()], ("run", *(("extents",) if program.sizes else ()))))
 
 
 def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[str, int]]:

@@ -23,12 +23,14 @@ FLAGS = ("-shared", "-Bsymbolic", "--hash-style=gnu", "-z", "noexecstack", "-z",
 
 
 def write(artifact: Path, target: Target, folder: Path) -> None:
-    """Links an artefact's objects, and the pool's for a program of several threads, into the folder."""
-    from xlac_cpu import link, pool
+    """Links an artefact's objects, the function that Python calls and the pool of a program of several threads into the folder."""
+    from xlac_cpu import fastcall, link, pool
     from xlac_cpu.ahead import linker
     from xlac_cpu.machine import host
 
     objects = [*link.members(artifact.read_bytes()).values()]
+    if fastcall.supported():
+        objects.append(fastcall.object_code())
     if target.threads > 1:
         objects.append(pool.object_code())
     try:
