@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-try:
-    from _blake2 import blake2b  # hashlib loads OpenSSL as well: three milliseconds of a warm start's thirty
-except ImportError:  # not CPython, or one built otherwise
-    from hashlib import blake2b
+from xlac_sdk.hashing import blake2b
 
 BYTES = 32
 

@@ -104,11 +104,11 @@ class CpuBackend(Backend):
 
 def _digest(sources: Mapping[str, str]) -> str:
     """Names the sources and the compiler: text says which CPU it is for."""
-    import hashlib
-
     import llvmlite
 
-    digest = hashlib.sha256(f"{llvmlite.__version__}\n".encode())
+    from xlac_sdk.hashing import blake2b
+
+    digest = blake2b(f"{llvmlite.__version__}\n".encode(), digest_size=16)
     for name, text in sources.items():
         digest.update(f"{name} {len(text)}\n{text}".encode())
-    return digest.hexdigest()[:32]
+    return digest.hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-import secrets
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ class Files:
     def __init__(self, path: Path | None = None, allow_outside: bool = False) -> None:
         self.path = path
         self.allow_outside = allow_outside
-        self.own = secrets.token_hex(16)  # what the tensors of the model's own file give as their location
+        self.own = os.urandom(16).hex()  # what the tensors of the model's own file give as their location
         self._maps: dict[Path, memoryview] = {}
 
     def model(self) -> Any:
