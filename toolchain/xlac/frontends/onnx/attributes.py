@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xlac.frontends.onnx.files import Files
+from xlac.frontends.onnx.messages import messages
 from xlac.frontends.onnx.tensors import array_of, dense
 from xlac.ir.op import ShapeError
 
@@ -16,8 +17,7 @@ def read(node: Any, files: Files) -> dict[str, Any]:
 
 
 def _value(attribute: Any, files: Files) -> Any:
-    from onnx import AttributeProto as A
-
+    A = messages().AttributeProto
     match attribute.type:
         case A.FLOAT:
             return attribute.f
@@ -57,9 +57,7 @@ def bound(inner: Any, given: Mapping[str, Any]) -> Any:
     """A node of a function's body with the attributes that it takes from the call."""
     if not any(a.ref_attr_name for a in inner.attribute):
         return inner
-    import onnx
-
-    copy = onnx.NodeProto()
+    copy = type(inner)()
     copy.CopyFrom(inner)
     del copy.attribute[:]
     for attribute in inner.attribute:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from xlac.frontends.onnx.messages import messages
 from xlac.frontends.onnx.wire import Malformed, without_data
 from xlac.ir.op import ShapeError
 from xlac.reading import note
@@ -25,11 +26,10 @@ class Files:
     def model(self) -> Any:
         """The ModelProto, the data of its tensors left in the file. Raises SourceError."""
         from google.protobuf.message import DecodeError
-        from onnx import ModelProto
 
         assert self.path is not None
         try:
-            proto = ModelProto.FromString(without_data(self._map(self.path), self.own))
+            proto = messages().ModelProto.FromString(without_data(self._map(self.path), self.own))
         except (Malformed, DecodeError) as error:
             raise SourceError(Diagnostic("XL7001", f"{self.path} is no ONNX model: {error}")) from None
         except OSError as error:

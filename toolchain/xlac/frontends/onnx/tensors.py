@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from xlac.frontends.onnx.dtypes import CODED, DTYPES, NAMES
+from xlac.frontends.onnx.dtypes import CODED, DTYPES, LISTED, NAMES
 from xlac.frontends.onnx.files import Files
 from xlac.frontends.onnx.limits import check_size
+from xlac.frontends.onnx.messages import messages
 from xlac.ir.op import Array, ShapeError
 
 PACKED = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
@@ -58,9 +59,7 @@ def _array(tensor: Any, files: Files) -> Array | Encoded:
 
 def _listed(tensor: Any, dtype: np.dtype[Any]) -> Array:
     """Elements that a field lists one by one; halves as the numbers of their bits, complex ones as pairs."""
-    from onnx import helper
-
-    field = helper.tensor_dtype_to_field(tensor.data_type)
+    field = LISTED.get(tensor.data_type, "int32_data")
     listed = np.asarray(getattr(tensor, field))
     if tensor.data_type in PACKED:
         return _unpacked(memoryview(listed.astype(np.uint8).tobytes()), tensor.data_type, math.prod(tensor.dims))
@@ -112,8 +111,5 @@ def dense(sparse: Any, files: Files) -> Array:
 
 
 def type_name(number: int) -> str:
-    from onnx import TensorProto
-
-    return NAMES.get(number) or (
-        TensorProto.DataType.Name(number).lower() if number in TensorProto.DataType.values() else str(number)
-    )
+    known = messages().TensorProto.DataType
+    return NAMES.get(number) or (known.Name(number).lower() if number in known.values() else str(number))

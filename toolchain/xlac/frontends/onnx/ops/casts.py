@@ -6,6 +6,7 @@ import numpy as np
 
 from xlac.frontends.onnx.call import Call
 from xlac.frontends.onnx.dtypes import CODED, DTYPES
+from xlac.frontends.onnx.messages import messages
 from xlac.frontends.onnx.registry import operator
 from xlac.frontends.onnx.tensors import type_name
 from xlac.frontends.onnx.values import Coded, Value
@@ -96,9 +97,7 @@ def converted(value: Node | Coded, number: int, saturate: bool, rounding: str) -
 def cast(call: Call) -> Value:
     to = call.attr("to")
     if isinstance(to, str):  # until operator set 6 the type has a name
-        from onnx import TensorProto
-
-        to = TensorProto.DataType.Value(to)
+        to = messages().TensorProto.DataType.Value(to)
     return converted(call.coded(0), to, bool(call.attr("saturate", 1)), call.attr("round_mode", "up"))
 
 
