@@ -5,7 +5,6 @@ import protocol
 
 os.environ.setdefault("XLAC_CACHE", "off")        # compile times are cold
 import llvmlite.binding  # noqa: E402, F401 - these are imported when they are needed; here before the clock starts, as others are
-import onnx  # noqa: E402, F401
 import xlac.frontends.onnx.read  # noqa: E402, F401
 import xlac.schedule.attention  # noqa: E402, F401
 import xlac.schedule.conv  # noqa: E402, F401
@@ -15,6 +14,9 @@ import xlac_cpu.executable  # noqa: E402, F401
 import xlac_cpu.link  # noqa: E402, F401
 import xlac_cpu.module  # noqa: E402, F401
 from xlac.compiler import compile  # noqa: E402
+from xlac.frontends.onnx.messages import messages  # noqa: E402
+
+messages()
 
 
 def prepare(task):
