@@ -145,9 +145,7 @@ def _fresh(hint: str, taken: set[str]) -> str:
 
 
 def check(kernel: Kernel) -> None:
-    """Raises VerifyError for a kernel with blocks, threads or shared memory that is not in GPU form."""
-    if not any(_concurrent(stmt) for stmt in _all(kernel.body)):
-        return
+    """Raises VerifyError for a kernel with blocks, threads, exchanges or shared memory that is not in GPU form."""
     found = grid(kernel)
     if found is None:
         raise _wrong(kernel, "is no BLOCK loop around SHARED buffers and one THREAD loop of constant length")
@@ -176,13 +174,6 @@ def _all(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         yield stmt
         for inner in children(stmt):
             yield from _all(inner)
-
-
-def _concurrent(stmt: Stmt) -> bool:
-    match stmt:
-        case For(kind=LoopKind.BLOCK | LoopKind.THREAD) | Barrier() | Allocate(buffer=Buffer(space=Space.SHARED)):
-            return True
-    return any(isinstance(e, Exchange) for e in walk(roots(stmt)))
 
 
 class _Meetings:
