@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from cpu_programs import kernel_of
 
-from xlac_cpu import objects, resident
+from xlac_cpu import BACKEND, backend, fastcall, objects, resident
 from xlac_cpu.machine import host
+from xlac_sdk.backend import Array
+from xlac_sdk.build import Builder, apply, load, ramp
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel import Buffer
+from xlac_sdk.primitives import Primitive
+from xlac_sdk.program import Argument, Launch, Program, Role, Slot
+from xlac_sdk.target import Request
 
 TEXT = "define i32 @two() {\n  ret i32 2\n}\n"
 
@@ -44,3 +54,47 @@ def test_where_nothing_is_known_of_the_library_nothing_is_given_back(monkeypatch
         resident.give_back()
     finally:
         resident._unwritten.cache_clear()
+
+
+class Watched(dict[str, Array]):
+    """Constants that say when they are asked for."""
+
+    def __init__(self, arrays: dict[str, Array], said: list[str]) -> None:
+        super().__init__(arrays)
+        self.said = said
+
+    def __getitem__(self, symbol: str) -> Array:
+        self.said.append(symbol)
+        return super().__getitem__(symbol)
+
+
+def test_large_constants_are_made_when_llvm_has_given_its_memory_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def body(b: Builder, buffers: dict[str, Buffer]) -> None:
+        at = ramp(0, 1, 16)
+        b.store(buffers["y"], at, apply(Primitive.ADD, load(buffers["x"], at), load(buffers["c"], at)))
+
+    kernel = kernel_of(body, {"x": (DType.F32, 16), "c": (DType.F32, 16)}, {"y": (DType.F32, 16)})
+    x, y, c = (Slot(n, n, DType.F32, (16,), r) for n, r in (("x", Role.INPUT), ("y", Role.OUTPUT), ("c", Role.CONSTANT)))
+    said: list[str] = []
+    constants = Watched({"c": np.arange(16, dtype=np.float32)}, said)
+    program = Program("sum", (x,), (y,), (x, y, c), (Launch(kernel, (Argument(x), Argument(c), Argument(y))),), constants)
+    target = BACKEND.target(Request())
+    made = BACKEND.build(BACKEND.emit(program, target), tmp_path)
+    for module, name in ((resident, "give_back"), (fastcall, "code")):
+        monkeypatch.setattr(module, name, told(getattr(module, name), name, said))
+    monkeypatch.setattr(backend, "LARGE", 64)
+    run = BACKEND.load(made, program, target)
+    assert said == ["give_back", "give_back", "code", "give_back", "c"]
+    found = np.zeros(16, np.float32)
+    run.run({"x": np.ones(16, np.float32)}, {"y": found})
+    np.testing.assert_array_equal(found, np.arange(16) + 1)
+
+
+def told(function: Callable[[], object], name: str, said: list[str]) -> Callable[[], object]:
+    """The function, which says first that it is called."""
+
+    def call() -> object:
+        said.append(name)
+        return function()
+
+    return call

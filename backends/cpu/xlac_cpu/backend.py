@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from xlac_cpu.executable import CpuExecutable
     from xlac_sdk.package import Artefact, Package, Packaging, Variant
 
+LARGE = 16 << 20  # bytes of a program's constants
+
 
 class CpuBackend(Backend):
     """Any CPU that LLVM has a code generator for; runs what is built for this one."""
@@ -56,7 +58,8 @@ class CpuBackend(Backend):
         return {executable.LONG: duration.estimate(program.steps) > fastcall.RELEASE}
 
     def load(self, artifact: Path, program: Program, target: Target) -> CpuExecutable:
-        from xlac_cpu import link
+        """Where constants are large, LLVM has done all that it has to do, and has given its memory back, before they are made."""
+        from xlac_cpu import fastcall, layout, link, resident
         from xlac_cpu.executable import CpuExecutable
         from xlac_cpu.machine import Machine, host
 
@@ -64,7 +67,15 @@ class CpuBackend(Backend):
         if machine.arch != host().arch:
             problem = f"a program for {machine.triple} cannot run on {host().triple}"
             raise UnsupportedError(Diagnostic("XL5109", problem))
-        return CpuExecutable(link.loaded(artifact, program), program, target)
+        if sum(slot.nbytes for slot in layout.fixed(program)) < LARGE:
+            return CpuExecutable(link.loaded(artifact, program), program, target)
+        resident.give_back()
+        code = link.loaded(artifact, program)
+        resident.give_back()
+        if not program.state_bytes and fastcall.supported():
+            fastcall.code()
+            resident.give_back()
+        return CpuExecutable(code, program, target)
 
     def settle(self, artifact: Path, program: Program, target: Target, folder: Path) -> None:
         """A shared library of the objects, where there is a linker: the system opens it without LLVM."""
