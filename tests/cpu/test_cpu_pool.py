@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,3 +196,42 @@ def test_without_futexes_threads_wait_on_a_condition() -> None:
         if round % 20 == 0:
             time.sleep(0.002)
     KEPT.append((code, block, chunk))  # its threads never end
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell where threads may run")
+def test_a_thread_that_wakes_beside_its_caller_goes_elsewhere_and_stays_free() -> None:
+    """What Linux is asked for: every processor of before but that one, then those of before again."""
+    from xlac_cpu import link, objects
+    from xlac_cpu.machine import host
+
+    allowed, asked = os.sched_getaffinity(0), []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint8))
+    def record(_thread: int, size: int, mask: Any) -> int:
+        asked.append({cpu for cpu in range(8 * size) if mask[cpu // 8] >> cpu % 8 & 1})
+        return 0
+
+    address = ctypes.cast(record, ctypes.c_void_p).value
+    text = pool.text(host()).replace("call i32 @sched_setaffinity", f"call i32 inttoptr (i64 {address} to ptr)")
+    code = link.load([objects.object_code(text)], ("leave",))
+    leave = ctypes.CFUNCTYPE(None, ctypes.c_int32)(code[1]["leave"])
+    for cpu in allowed:
+        leave(cpu)
+        assert asked == [allowed - {cpu}, allowed]
+        asked.clear()
+    leave(1 << 20)  # more than a mask of the kernel's holds
+    assert not asked
+    KEPT.append((code, record))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell where threads may run")
+def test_threads_bound_to_one_processor_compute_too() -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import os; one = {min(os.sched_getaffinity(0))}; os.sched_setaffinity(0, one)\n"
+        "from test_cpu_pool import *\n"
+        "fast = loaded(parallel(), machine(2)).fast\n"
+        "for _ in range(20): assert np.array_equal(fast(X, X), 2 * X); time.sleep(0.002)\n"
+        "assert all(os.sched_getaffinity(int(task.name)) == one for task in Path('/proc/self/task').iterdir())\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], timeout=60, check=True)
