@@ -63,7 +63,7 @@ def test_only_work_that_pays_is_split() -> None:
         return division.chunks
 
     assert chunks(flops=200_000) == 16 and chunks(flops=1000) == 1 and chunks(grain=10**6) == 1 and chunks(grain=64) == 4
-    assert chunks(flops=10**9) == 128  # at most 32 a thread
+    assert chunks(flops=10**9) == 256  # at most 64 a thread
     assert "fork" not in BACKEND.emit(parallel(flops=1000), machine(2))["program.ll"]
 
 

@@ -15,7 +15,7 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
 WORTH = 5_000  # nanoseconds of work below which a second thread does not pay
-LEAST, MOST = 4, 32  # chunks a thread, for short and for long work: the last one claimed is what threads wait for
+LEAST, MOST = 4, 64  # chunks a thread, for short and for long work: the last one claimed is what threads wait for
 
 
 @dataclass(frozen=True, slots=True)
