@@ -32,16 +32,16 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Elementwise, Index, Operand
 from xlac.ops import leaf
 from xlac.schedule.group import Group, Launching, Value, open_sizes
+from xlac.schedule.remembered import Remembered
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Buffer, Const, Expr, Kernel, Ramp, Splat, Stmt, Work
+from xlac_sdk.kernel import Access, Buffer, Const, Expr, Kernel, Ramp, Splat, Work
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.source import Origin
 from xlac_sdk.target import Target
 
 Read = Callable[[Index], Expr]
-Key = tuple[Node, Index, Expr | None, Expr | None]
 
 DEPTH = 40  # nested `element` calls before the walk starts again from the node it had reached
 
@@ -63,7 +63,7 @@ class Elements:
         self._wider: list[Expr | None] = []  # the guards around it
         self._reads: dict[Node, Read] = {}
         self._parameters: dict[Value, Buffer] = {}
-        self._memo: list[tuple[list[Stmt], dict[Key, Expr]]] = []
+        self._known = Remembered(builder)
         self._depth = 0
 
     # ---- parameters --------------------------------------------------------------------------
@@ -115,9 +115,7 @@ class Elements:
 
     def _rebind(self, node: Node, read: Read) -> None:
         self._reads[node] = read
-        for _, known in self._memo:
-            for key in [k for k in known if k[0] is node]:
-                del known[key]
+        self._known.forget(node)
 
     def is_bound(self, node: Node) -> bool:
         return node in self._reads
@@ -168,21 +166,21 @@ class Elements:
                 return value
 
     def _value(self, node: Node, index: Index) -> Expr:
-        key = (node, index, self.mask, self.guard)
-        known = self._scopes()
-        for frame in known:
-            if key in frame:
-                return frame[key]
-            for guard in self._wider:  # what was read where there is more is there too
-                if (wider := (node, index, self.mask, guard)) in frame:
-                    return frame[wider]
+        known, key = self._known.of(node), (index, self.mask, self.guard)
+        found = known.get(key)
+        if found is not None:
+            return found
+        for guard in self._wider:  # what was read where there is more is there too
+            found = known.get((index, self.mask, guard))
+            if found is not None:
+                return found
         if self._depth >= DEPTH:
             raise _TooDeep(node, index, self.guard)
         self._depth += 1
         value = self._compute(node, index)
         self._depth -= 1
         value = self.builder.let("v", value)
-        known[0][key] = value
+        self._known.add(node, key, value)
         return value
 
     def _compute(self, node: Node, index: Index) -> Expr:
@@ -204,18 +202,6 @@ class Elements:
             return self._value(node, index)
         with self.guarded(when):
             return self._value(node, index)
-
-    def _scopes(self) -> list[dict[Key, Expr]]:
-        """The remembered values that are in scope, innermost block first."""
-        blocks = self.builder.open_blocks
-        same = 0
-        for (block, _), open_block in zip(self._memo, blocks, strict=False):
-            if block is not open_block:
-                break
-            same += 1
-        del self._memo[same:]
-        self._memo += [(block, {}) for block in blocks[same:]]
-        return [known for _, known in reversed(self._memo)]
 
     def load(self, buffer: Buffer, where: Expr) -> Expr:
         """Reads a buffer under the mask in scope, in the compute dtype."""
