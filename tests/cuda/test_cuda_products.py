@@ -114,11 +114,13 @@ def agree(case: str, backend: CudaBackend) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.sampled(2)
 def test_products(case: str, backend: CudaBackend) -> None:
     agree(case, backend)
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.sampled(2)
 def test_products_whose_every_access_is_watched(case: str, counts: Counts, request: pytest.FixtureRequest) -> None:
     """No race, nothing out of bounds, no shared memory read before it is written."""
     if case not in ("f32", "bf16 nn", "many queries") and not request.config.getoption("--all"):

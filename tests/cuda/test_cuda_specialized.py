@@ -96,6 +96,7 @@ def test_it_runs_in_any_order(counts: Counts, monkeypatch: pytest.MonkeyPatch, s
 
 
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.sampled(2)
 def test_a_planted_fault_is_caught(counts: Counts, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("PLANTED", str(1 + list(FAULTS).index(name)))
     model = compiled()

@@ -90,8 +90,8 @@ def test_grouped_heads_and_masks() -> None:
 
 
 def test_widths_that_threads_do_not_divide() -> None:
-    for width in (5, 12, 24, 96):
-        agree(attention((1, 2, 1, width), (1, 2, 30, width)), SMALL)
+    for width in (5, 24, 96):
+        agree(attention((1, 1, 1, width), (1, 1, 30, width)), SMALL)
 
 
 def test_what_follows_is_stored_by_the_same_kernel() -> None:
@@ -116,10 +116,10 @@ def test_halves(dtype: DType) -> None:
 
 
 def test_many_queries() -> None:
-    agree(attention((1, 1, 20, 16), (1, 1, 70, 16), dtype=D.BF16), CORES, kernels=1, tolerance=2e-2)
+    agree(attention((1, 1, 20, 16), (1, 1, 40, 16), dtype=D.BF16), CORES, kernels=1, tolerance=2e-2)
     for q, k, given in (
-        ((1, 1, 34, 16), (1, 1, 66, 16), {"causal": True}), ((1, 2, 12, 8), (1, 1, 40, 8), {"causal": True, "scale": 0.5}),
-        ((1, 1, 17, 20), (1, 1, 33, 20), {}), ((1, 1, 20, 16), (1, 1, 9, 16), {"causal": True}),
+        ((1, 1, 18, 16), (1, 1, 66, 16), {"causal": True}), ((1, 2, 12, 8), (1, 1, 40, 8), {"causal": True, "scale": 0.5}),
+        ((1, 1, 17, 20), (1, 1, 21, 20), {}), ((1, 1, 20, 16), (1, 1, 9, 16), {"causal": True}),
     ):  # fmt: skip
         agree(attention(q, k, dtype=D.BF16, **given), WARP, kernels=1, tolerance=2e-2)
 
@@ -139,7 +139,7 @@ def test_heads_side_by_side_and_what_follows() -> None:
 
 
 def test_f32_is_multiplied_by_threads() -> None:
-    agree(attention((1, 1, 20, 16), (1, 1, 70, 16)), CORES, kernels=1)
+    agree(attention((1, 1, 20, 16), (1, 1, 34, 16)), CORES, kernels=1)
     agree(attention((1, 2, 17, 20), (1, 1, 21, 20), causal=True), WARP, kernels=1)
     agree(attention((1, 1, 17, 8), (1, 1, 24, 8), (17, 24)), WARP, kernels=1)
 

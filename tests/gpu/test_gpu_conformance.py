@@ -1,6 +1,6 @@
 """Operations' own samples, through the schedules for a GPU, in the interpreter.
 
-Every second primitive and a few composites, for the stand-in (tests/cuda) runs every primitive, and contractions and sorts take the
+Every fourth primitive and a few composites, for the stand-in (tests/cuda) runs every primitive, and contractions and sorts take the
 interpreter long: there are tests of their schedules beside this one. With --all, everything.
 """
 
@@ -20,7 +20,7 @@ SAMPLED = ("softmax", "log_softmax", "layer_norm", "group_norm", "batch_norm", "
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = sorted(OPS)
     if not metafunc.config.getoption("--all"):
-        names = [m for m in names if m in SAMPLED] + [m for m in names if not m.startswith(SLOW) and not issubclass(OPS[m], Composite)][::2]
+        names = [m for m in names if m in SAMPLED] + [m for m in names if not m.startswith(SLOW) and not issubclass(OPS[m], Composite)][::4]
     metafunc.parametrize("mnemonic", names)
 
 

@@ -106,6 +106,7 @@ NHWC, NCHW = ("NHWC", "OIHW", "NHWC"), ("NCHW", "OIHW", "NCHW")
         (NHWC, (1, 1), (1, 1), (1, 1), (1, 1), 2), (NHWC, (1, 1), (-1, 1), (1, -1), (1, 1), 1),
     ],
 )  # fmt: skip
+@pytest.mark.sampled(2)
 def test_windows_that_leave_x_read_zeros_where_they_do(
     target: Target, layout: tuple[str, str, str], steps: tuple[int, int], low: tuple[int, int], high: tuple[int, int],
     spread: tuple[int, int], groups: int

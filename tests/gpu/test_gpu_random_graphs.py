@@ -16,7 +16,7 @@ from xlac.model import Model
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
-COUNT = int(os.environ.get("XLAC_FUZZ_GRAPHS", "24"))
+COUNT = int(os.environ.get("XLAC_FUZZ_GRAPHS", "16"))
 TOLERANCE = {DType.F64: 1e-9, DType.F32: 2e-4, DType.F16: 4e-2, DType.BF16: 2.5e-1}
 
 

@@ -50,6 +50,7 @@ def test_layer_norm_of_a_residual(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
 @pytest.mark.parametrize("shape", [(3, 5, 7), (6, 40, 8), (2, 1, 64), (33, 9, 4), (0, 3, 2), (5, 0, 3), (20, 20, 20)])
 @pytest.mark.parametrize("combine", ["add", "max"])
+@pytest.mark.sampled(2)
 def test_reductions(shape: tuple[int, ...], axes: tuple[int, ...], combine: str) -> None:
     agree(build.reduce(param("x", shape), combine, axes))
 

@@ -98,6 +98,7 @@ PLANES = {  # x by batch, channel and space; strides, padding and dilation by sp
 
 @pytest.mark.parametrize("dtype", [F32, DType.BF16], ids=str)
 @pytest.mark.parametrize("name", PLANES)
+@pytest.mark.sampled(2)
 def test_depthwise_channel_by_channel(name, dtype):
     """As the model gives it, and turned by the graph as layouts are chosen; weights known and not; with what follows."""
     shape, taps, strides, pad, dilation = PLANES[name]
