@@ -6,13 +6,16 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu -e backends/cuda
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test cuda test-onnx test-cross test-jax lint types specs conformance pycuda test-cuda test-gpu gpu-wheels fuzz docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all cuda test-onnx test-cross test-jax lint types specs conformance pycuda test-cuda test-gpu gpu-wheels fuzz docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
 
 test: $(VENV)/.tested lint types ## lint, types, import contracts and every test; under ten minutes on two cores
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests
+
+test-all: $(VENV)/.tested ## every case of every test, also those of which `make test` runs a sample: about forty minutes
+	$(BIN)/python -m pytest -n 2 --dist worksteal --all tests
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check .
