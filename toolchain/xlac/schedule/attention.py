@@ -15,8 +15,8 @@ from xlac.ops.attention import Attention
 from xlac.schedule import cost, epilogue, operands, packing, tiles
 from xlac.schedule.contraction import Axis, Contraction
 from xlac.schedule.elements import Elements
-from xlac.schedule.gpu.heads import Heads, heads
 from xlac.schedule.group import Group, Launching, Scheduled
+from xlac.schedule.heads import Heads, heads
 from xlac.schedule.nest import CHUNKS
 from xlac.schedule.operands import View
 from xlac.schedule.packing import Panels

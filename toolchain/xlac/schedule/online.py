@@ -18,10 +18,10 @@ from xlac.schedule.contraction import multiply, multiply_add, unravel, zero
 from xlac.schedule.cuts import PARALLEL_FLOPS
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.gpu.heads import LOWEST, Heads
-from xlac.schedule.gpu.product import Counters, apart
+from xlac.schedule.heads import LOWEST, Heads
 from xlac.schedule.nest import bounded
 from xlac.schedule.packing import Panels, each_panel
+from xlac.schedule.sides import Counters, apart
 from xlac_sdk import build
 from xlac_sdk.kernel import Access, Buffer, Const, Expr, LoopKind, Shuffle
 from xlac_sdk.primitives import Primitive

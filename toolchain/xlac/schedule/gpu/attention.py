@@ -7,8 +7,8 @@ from xlac.ir.graph import Node
 from xlac.ops.attention import Attention
 from xlac.schedule import epilogue, operands
 from xlac.schedule.gpu import decode, prefill
-from xlac.schedule.gpu.heads import heads
 from xlac.schedule.group import Group, Launching, Scheduled
+from xlac.schedule.heads import heads
 from xlac_sdk.target import Target
 
 

@@ -17,11 +17,11 @@ from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu import blocks, ticket
 from xlac.schedule.gpu.decoded import Found, State, combine, merged, store
 from xlac.schedule.gpu.grid import Grid, at_least, grid
-from xlac.schedule.gpu.heads import LOWEST, Heads, exponential
-from xlac.schedule.gpu.product import Counters, Side, apart, offset
 from xlac.schedule.gpu.staging import all_of
 from xlac.schedule.group import Group, Launching
+from xlac.schedule.heads import LOWEST, Heads, exponential
 from xlac.schedule.nest import bounded
+from xlac.schedule.sides import Counters, Side, apart, offset
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType

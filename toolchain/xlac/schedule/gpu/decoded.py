@@ -9,9 +9,9 @@ from xlac.schedule.contraction import unravel
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu.grid import grid
-from xlac.schedule.gpu.heads import Heads, exponential
-from xlac.schedule.gpu.product import Counters
 from xlac.schedule.group import Scratch
+from xlac.schedule.heads import Heads, exponential
+from xlac.schedule.sides import Counters
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Access, Expr

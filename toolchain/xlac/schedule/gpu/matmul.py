@@ -15,9 +15,10 @@ from xlac.schedule.gpu import pipeline
 from xlac.schedule.gpu.blocks import Tile
 from xlac.schedule.gpu.grid import grid
 from xlac.schedule.gpu.pipeline import Lane
-from xlac.schedule.gpu.product import Counters, Product
+from xlac.schedule.gpu.product import Product
 from xlac.schedule.gpu.results import Results, Stores
 from xlac.schedule.gpu.staging import Staging, tile_shape
+from xlac.schedule.sides import Counters
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr, LoopKind, Shuffle, Var
 from xlac_sdk.target import Target

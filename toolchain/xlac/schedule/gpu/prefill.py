@@ -18,13 +18,13 @@ from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu import fragments, instructions, pipeline
 from xlac.schedule.gpu.fragments import BY_CORES, BY_QUADS
 from xlac.schedule.gpu.grid import Grid, at_least, grid
-from xlac.schedule.gpu.heads import LOWEST, Heads, exponential
 from xlac.schedule.gpu.instructions import CHUNK, COLUMNS, MMA, ROWS, Operand, Swizzled
 from xlac.schedule.gpu.pipeline import Lane
-from xlac.schedule.gpu.product import Counters, Side
 from xlac.schedule.gpu.staging import Staging, tile_shape
 from xlac.schedule.group import Group, Launching
+from xlac.schedule.heads import LOWEST, Heads, exponential
 from xlac.schedule.nest import bounded
+from xlac.schedule.sides import Counters, Side
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType

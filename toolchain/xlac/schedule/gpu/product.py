@@ -12,74 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xlac.ir.dims import Dim, Shape, at_opt, divisor, volume
+from xlac.ir.dims import Dim, Shape, at_opt, volume
 from xlac.ir.op import Index
-from xlac.schedule.contraction import Axis, Contraction, Source, unravel
+from xlac.schedule.contraction import Axis, Contraction, Source
 from xlac.schedule.elements import linear, row_major
 from xlac.schedule.epilogue import Epilogue
+from xlac.schedule.sides import Border, Counters, Side, apart
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Expr, Var
 
-Counters = Sequence[Expr]
 Place = Callable[[Counters, Counters, Counters], Index]
 """The index of a result element from the counters of batch, rows and columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Border:
-    """An axis of an operand that ends: it has `extent` places, begins `low` after where the counters do, and a step along
-    each axis moves so far along it."""
-
-    low: int
-    extent: Dim
-    own: tuple[int, ...]
-    batch: tuple[int, ...]
-    depth: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One operand: its own axes, outermost first, and how far a step along every axis moves in it, in elements. Beyond its
-    borders it is zero."""
-
-    source: Source
-    extents: Shape
-    strides: Shape
-    batch: Shape  # strides along the batch's axes
-    depth: Shape  # strides along the summed axes
-    borders: tuple[Border, ...] = ()
-
-    @property
-    def size(self) -> Dim:
-        return volume(self.extents)
-
-    def start(self, batch: Counters) -> Expr:
-        """Where the operand of one position of the batch begins."""
-        return offset(build.lift(self.source.offset), batch, self.batch)
-
-    def moved(self, where: Expr, counters: Counters) -> Expr:
-        """Where counters of its own axes lead from there."""
-        return offset(where, counters, self.strides)
-
-    def width(self, most: int, *, along_depth: bool, depth: Shape) -> int:
-        """Elements, a power of two up to `most`, that lie side by side and aligned along the innermost axis of the sum
-        or of the side; 1 where neighbours lie apart."""
-        extents, strides, others = (depth, self.depth, self.strides) if along_depth else (self.extents, self.strides, self.depth)
-        if not strides or strides[-1] != 1 or any((b.depth if along_depth else b.own)[-1] for b in self.borders):
-            return 1
-        steps = [*strides[:-1], *others, *self.batch, self.source.offset, extents[-1]]
-        while most > 1 and any(divisor(step) % most for step in steps):
-            most //= 2
-        return most
-
-
-def offset(where: Expr, counters: Counters, strides: Shape) -> Expr:
-    """Where counters along axes of these strides lead from a place."""
-    for counter, stride in zip(counters, strides, strict=True):
-        where = build.add(where, build.mul(counter, stride))
-    return where
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +120,3 @@ def _side_by_side(p: Product, after: Epilogue) -> bool:
     at = p.place([zero] * len(p.batch), [zero] * len(p.rows.extents), columns)
     where = linear(after.forward(output, at), row_major(output.shape), output.shape)
     return build.terms(where).get(last) == 1
-
-
-def apart(builder: Builder, counter: Expr, extents: Shape) -> list[Expr]:
-    """The counters of the axes that one counter, or a vector of neighbours along the last of them, stands for."""
-    if len(extents) < 2:
-        return [counter] * len(extents)
-    return unravel(builder, counter, extents)

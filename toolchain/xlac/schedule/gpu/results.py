@@ -9,7 +9,8 @@ from typing import Protocol
 from xlac.ir.dims import divisor
 from xlac.ir.op import Index
 from xlac.schedule.elements import Elements
-from xlac.schedule.gpu.product import Counters, Product
+from xlac.schedule.gpu.product import Product
+from xlac.schedule.sides import Counters
 from xlac_sdk import build
 from xlac_sdk.kernel import Expr, LoopKind, Shuffle
 from xlac_sdk.primitives import Primitive

@@ -16,10 +16,11 @@ from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu import blocks
 from xlac.schedule.gpu.grid import Grid, at_least, grid, power_of_two
-from xlac.schedule.gpu.product import Counters, Product, Side, apart, offset
+from xlac.schedule.gpu.product import Product
 from xlac.schedule.gpu.reading import read
 from xlac.schedule.gpu.results import Results
 from xlac.schedule.gpu.staging import all_of
+from xlac.schedule.sides import Counters, Side, apart, offset
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Exchange, Expr, Shuffle, Var
 from xlac_sdk.primitives import Primitive

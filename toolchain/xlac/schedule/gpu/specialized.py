@@ -18,9 +18,10 @@ from xlac.schedule.gpu import copy_engine, instructions, warpgroups
 from xlac.schedule.gpu.copy_engine import Barriers
 from xlac.schedule.gpu.grid import Grid, grid
 from xlac.schedule.gpu.instructions import CHUNK, COLUMNS, GROUP, ROWS, Operand, Panels, Swizzled
-from xlac.schedule.gpu.product import Counters, Product, Side
+from xlac.schedule.gpu.product import Product
 from xlac.schedule.gpu.results import Stores
 from xlac.schedule.gpu.warpgroups import ALIGN, ROW, WIDE
+from xlac.schedule.sides import Counters, Side
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Access, Buffer, Expr, If, LoopKind, TensorMap

@@ -11,9 +11,10 @@ from xlac.schedule.elements import Elements, linear, row_major
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.gpu import blocks
 from xlac.schedule.gpu.grid import grid
-from xlac.schedule.gpu.product import Counters, Product, Side
+from xlac.schedule.gpu.product import Product
 from xlac.schedule.gpu.results import Results
 from xlac.schedule.group import Scratch
+from xlac.schedule.sides import Counters, Side
 from xlac_sdk import build
 from xlac_sdk.kernel import Access, Expr
 from xlac_sdk.primitives import Primitive

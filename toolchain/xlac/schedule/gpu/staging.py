@@ -15,8 +15,8 @@ from typing import Protocol
 from xlac.ir.dims import Shape, divisor, volume
 from xlac.schedule.elements import Elements
 from xlac.schedule.gpu import instructions
-from xlac.schedule.gpu.product import Counters, Side, apart, offset
 from xlac.schedule.gpu.reading import read
+from xlac.schedule.sides import Counters, Side, apart, offset
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Access, Buffer, Expr, Shuffle

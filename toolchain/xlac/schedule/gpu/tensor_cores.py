@@ -15,9 +15,10 @@ from xlac.schedule.gpu import blocks, instructions, pipeline
 from xlac.schedule.gpu.grid import grid
 from xlac.schedule.gpu.instructions import BYTES, CHUNK, COLUMNS, MMA, ROWS, Operand, Swizzled
 from xlac.schedule.gpu.pipeline import Lane
-from xlac.schedule.gpu.product import Counters, Product, Side
+from xlac.schedule.gpu.product import Product
 from xlac.schedule.gpu.results import Results, Stores
 from xlac.schedule.gpu.staging import Staging, TileShape, tile_shape
+from xlac.schedule.sides import Counters, Side
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Buffer, Expr, LoopKind

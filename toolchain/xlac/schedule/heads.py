@@ -17,8 +17,8 @@ from xlac.ir.op import Index
 from xlac.ops.attention import Attention
 from xlac.schedule.contraction import Source
 from xlac.schedule.elements import Elements
-from xlac.schedule.gpu.product import Counters, Side
 from xlac.schedule.operands import View
+from xlac.schedule.sides import Counters, Side
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Const, Expr
