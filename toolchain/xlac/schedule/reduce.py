@@ -19,7 +19,7 @@ from xlac.schedule.access import Run, expand
 from xlac.schedule.accumulate import Accumulator, fixed, rounded
 from xlac.schedule.elements import Elements, linear, row_major
 from xlac.schedule.group import Group, Scheduled, Scratch
-from xlac.schedule.nest import SERIAL_WORK, THREAD_WORK, bounded, lanes_for, outer, serial, strips
+from xlac.schedule.nest import SERIAL_WORK, bounded, lanes_for, outer, serial, strips
 from xlac.schedule.passes import Space
 from xlac.schedule.rows import Rows
 from xlac_sdk import build
@@ -28,7 +28,8 @@ from xlac_sdk.kernel import Access, Const, Expr
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
-PIECES = 4  # a thread, so that threads finish together
+PIECES = 32  # a thread: memory seldom serves threads alike, and what the slower one has left is waited for
+PIECE_WORK = 3 << 15  # operations of a piece at least: a claim costs a tenth of a microsecond
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
@@ -60,7 +61,7 @@ class _Partial(Rows):
         others = [run for run in self.reduced if run is not self.vector]
         self.run = max(others or self.reduced, key=lambda r: r.usual)
         each = self.each * at_opt(volume(space.shape)) // self.run.usual
-        pieces = max(1, min(PIECES * self.target.threads, self.run.usual * each // THREAD_WORK, self.run.usual))
+        pieces = max(1, min(PIECES * self.target.threads, self.run.usual * each // PIECE_WORK, self.run.usual))
         block = self.lanes * self.copies if self.run is self.vector else 1
         self.length = -(-self.run.usual // pieces // block) * block
         self.pieces = ceil_div(self.run.extent, self.length)
