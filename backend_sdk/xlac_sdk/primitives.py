@@ -9,6 +9,7 @@ Semantics, settled once for every backend (StableHLO's, or XLA CPU's where Stabl
 * `cast` of a float to an integer truncates, saturates, and turns NaN into 0; to bool it is `x != 0`;
 * `cast` to a narrower float rounds to nearest even; between integers it wraps;
 * `round` goes to the nearest integer, ties to even;
+* `gelu(x)` is x Phi(x), with Phi the normal distribution function; -0 at -inf, its limit;
 * `ldexp(x, n)` is x * 2^n, rounded once, for a signed integer n as wide as x.
 """
 
@@ -64,6 +65,7 @@ class Primitive(Enum):
     TANH = "tanh"
     SIGMOID = "sigmoid"
     ERF = "erf"
+    GELU = "gelu"
     RSQRT = "rsqrt"
     LDEXP = "ldexp"
     ATAN2 = "atan2"
@@ -86,11 +88,11 @@ class Primitive(Enum):
 
 
 _COMPARISONS = frozenset({Primitive.LT, Primitive.EQ, Primitive.LE, Primitive.NE})
-_UNARY = "cast bitcast floor exp log sin sqrt neg abs not ceil trunc round exp2 expm1 log2 log1p cos tanh sigmoid erf rsqrt popcnt clz"
+_UNARY = "cast bitcast floor exp log sin sqrt neg abs not ceil trunc round exp2 expm1 log2 log1p cos tanh sigmoid erf gelu rsqrt popcnt clz"
 _ARITY = {Primitive(name): 1 for name in _UNARY.split()} | {Primitive.SELECT: 3, Primitive.FMA: 3}
 MANDATORY = frozenset(list(Primitive)[:21])
 TRANSCENDENTAL = frozenset(
-    Primitive(name) for name in "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf rsqrt atan2".split()
+    Primitive(name) for name in "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf gelu rsqrt atan2".split()
 )
 
 

@@ -17,8 +17,9 @@ from xlac_sdk.verify import applies
 P = Primitive
 COUNT = 256  # elements at least
 
-# units in the last place that a backend may be off from the correctly rounded result; everything else is exact
-ULPS = dict.fromkeys(TRANSCENDENTAL, 3.0) | {P.SQRT: 1.0, P.FMA: 2.0, P.REM: 0.0, P.DIV: 0.0}
+# units in the last place that a backend may be off from the correctly rounded result (gelu of doubles from one that is off
+# by up to 3 itself); everything else is exact
+ULPS = dict.fromkeys(TRANSCENDENTAL, 3.0) | {P.GELU: 5.0, P.SQRT: 1.0, P.FMA: 2.0, P.REM: 0.0, P.DIV: 0.0}
 
 
 def cases(target: Target) -> Iterator[Case]:

@@ -17,7 +17,7 @@ P = Primitive
 
 # widest arguments at which a function is tested at random: beyond, its result is constant, 0, infinite or NaN
 _SPREAD = {
-    P.EXP: 90, P.EXP2: 130, P.EXPM1: 90, P.TANH: 12, P.SIGMOID: 100, P.ERF: 6, P.SIN: 1000, P.COS: 1000, P.POW: 20,
+    P.EXP: 90, P.EXP2: 130, P.EXPM1: 90, P.TANH: 12, P.SIGMOID: 100, P.ERF: 6, P.GELU: 10, P.SIN: 1000, P.COS: 1000, P.POW: 20,
 }  # fmt: skip
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from xlac_sdk.math import comparison, error, exponential, integers, logarithm, power, rounding, trigonometric
+from xlac_sdk.math import (
+    comparison,
+    error,
+    exponential,
+    integers,
+    logarithm,
+    normal,
+    power,
+    rounding,
+    trigonometric,
+)
 from xlac_sdk.math.writer import Expansion
 from xlac_sdk.primitives import Primitive as P
 
@@ -32,6 +42,7 @@ EXPANSIONS: dict[P, Expansion] = {
     P.LOG1P: logarithm.log1p,
     P.POW: power.power,
     P.ERF: error.erf,
+    P.GELU: normal.gelu,
     P.SIN: trigonometric.sin,
     P.COS: trigonometric.cos,
     P.ATAN2: trigonometric.atan2,

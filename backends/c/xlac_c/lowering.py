@@ -18,11 +18,12 @@ from xlac_sdk.target import Request, Target
 
 P = Primitive
 FLOATS = (DType.F32, DType.F64)
-NATIVE = frozenset(Primitive) - {P.SIGMOID, P.LDEXP}  # 1 / (1 + exp(-x)) loses the small results; ldexp() is slow
+NATIVE = frozenset(Primitive) - {P.SIGMOID, P.GELU, P.LDEXP}  # 1 / (1 + exp(-x)) loses the small results; ldexp() is slow
 FUNCTIONS = (
     P.REM, P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.ABS, P.SQRT, P.RSQRT, P.EXP, P.LOG, P.SIN, P.COS, P.POW, P.EXP2, P.EXPM1,
     P.LOG2, P.LOG1P, P.TANH, P.ERF, P.ATAN2,
 )  # fmt: skip
+OWN = (P.SIGMOID, P.GELU)  # what it has not
 LIBM = frozenset((p, d) for p in (*FUNCTIONS, P.FMA) for d in DType if d.is_float)  # what C's mathematics library has
 SLOW = frozenset((P.FMA, d) for d in DType)  # a call of fma() without the instruction is slow
 PORTABLE = replace(C99, index="ptrdiff_t")
@@ -52,7 +53,7 @@ def lowered(program: Program, target: Target, libm: bool = True, dialect: Dialec
     own = target if libm else replace(target, lacks=target.lacks | LIBM)
     if not target.size:
         return Lowered(with_kernels(program, lambda k: legalize(k, own, fast)), dialect, {}, libm)
-    shared = (P.SIGMOID,) if libm else (*FUNCTIONS, P.SIGMOID)
+    shared = OWN if libm else (*FUNCTIONS, *OWN)
     calls = replace(target, primitives=target.primitives | set(shared))
     texts = {f"{p.value}_{d.value}": _function(outline(p, d, 1, own, fast), d, dialect) for p in shared for d in FLOATS}
     spelled = {p: f"{p.value}_{{d}}({', '.join(f'{{{i}}}' for i in range(p.arity))})" for p in shared}

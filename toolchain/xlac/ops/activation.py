@@ -160,12 +160,10 @@ class Gelu(Formula):
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
         if self.approximate == "none":
-            phi = build.add(Node.of(scalar.Erf(), build.mul(x, math.sqrt(0.5))), 1.0)
-        else:
-            cube = build.mul(build.mul(x, x), x)
-            inner = build.mul(build.add(build.mul(cube, 0.044715), x), math.sqrt(2 / math.pi))
-            phi = build.add(tanh(inner), 1.0)
-        return build.mul(build.mul(x, 0.5), phi)
+            return Node.of(native.GeluExact(), x)
+        cube = build.mul(build.mul(x, x), x)
+        inner = build.mul(build.add(build.mul(cube, 0.044715), x), math.sqrt(2 / math.pi))
+        return build.mul(build.mul(x, 0.5), build.add(tanh(inner), 1.0))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

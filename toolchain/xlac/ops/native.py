@@ -101,6 +101,19 @@ class Sigmoid(Native):
 
 
 @declare
+class GeluExact(Native):
+    """x times the normal distribution function at x, accurate for negative x too; -0 at -inf. What `gelu` is."""
+
+    mnemonic, primitive, accepts = "gelu_exact", Primitive.GELU, FLOATS
+
+    def expand(self, *inputs: Node) -> Node:
+        (x,) = inputs
+        wide = build.maximum(build.compute(x), -64.0)  # from there it is 0, and -inf times 0 would be NaN
+        phi = build.mul(build.apply1("erfc", build.mul(wide, -math.sqrt(0.5))), 0.5)
+        return build.cast(build.mul(wide, phi), x.type.dtype)
+
+
+@declare
 class Rsqrt(Native):
     """1 / sqrt(x)."""
 

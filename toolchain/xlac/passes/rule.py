@@ -73,7 +73,8 @@ class Structural:
     """A rule that is a function. Each of its examples builds a node that it rewrites.
 
     An example gets a function `p(*shape, dtype=…, kind=…)` that makes parameters. A rule that `reassociates` adds or
-    multiplies the same numbers in another order; it is permitted where the result is as accurate as before.
+    multiplies the same numbers in another order; it is permitted where the result is as accurate as before. One that
+    `sharpens` names the function that was written out: it is the more accurate, and has a value where that overflowed.
     """
 
     heads: tuple[type[Op], ...]
@@ -81,6 +82,7 @@ class Structural:
     examples: Sequence[Example]
     rounding: bool = False
     reassociates: bool = False
+    sharpens: bool = False
 
     @property
     def name(self) -> str:
@@ -94,7 +96,7 @@ class Structural:
 
 
 def rule(
-    *heads: type[Op], examples: Sequence[Example], rounding: bool = False, reassociates: bool = False
+    *heads: type[Op], examples: Sequence[Example], rounding: bool = False, reassociates: bool = False, sharpens: bool = False
 ) -> Callable[[Rewrite], Structural]:
     """Makes a rule of a function."""
-    return lambda function: Structural(heads, function, examples, rounding, reassociates)
+    return lambda function: Structural(heads, function, examples, rounding, reassociates, sharpens)

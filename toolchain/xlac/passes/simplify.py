@@ -10,6 +10,7 @@ from xlac.passes.rules.algebra import ALGEBRA
 from xlac.passes.rules.constants import CONSTANTS
 from xlac.passes.rules.divisions import DIVISIONS
 from xlac.passes.rules.logic import LOGIC
+from xlac.passes.rules.normal import NORMAL
 from xlac.passes.rules.padding import PADDING
 from xlac.passes.rules.parts import PARTS
 from xlac.passes.rules.quantized import QUANTIZED
@@ -17,7 +18,7 @@ from xlac.passes.rules.reductions import REDUCTIONS
 from xlac.passes.rules.views import VIEWS
 from xlac.passes.trace import Trace
 
-RULES: tuple[Rule, ...] = (*CONSTANTS, *ALGEBRA, *LOGIC, *VIEWS, *PARTS, *REDUCTIONS, *PADDING, *DIVISIONS, *QUANTIZED)
+RULES: tuple[Rule, ...] = (*CONSTANTS, *ALGEBRA, *LOGIC, *VIEWS, *PARTS, *REDUCTIONS, *PADDING, *DIVISIONS, *QUANTIZED, *NORMAL)
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:

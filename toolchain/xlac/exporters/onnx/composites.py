@@ -38,10 +38,10 @@ def softmax(w: Writer, node: Node, x: str) -> str:
     return back(w.op("Softmax" if op.mnemonic == "softmax" else "LogSoftmax", x, axis=op.axis))
 
 
-@rule("gelu")
+@rule("gelu", "gelu_exact")
 def gelu(w: Writer, node: Node, x: str) -> str:
     floats(node)
-    return w.op("Gelu", x, approximate=node.op.approximate)  # type: ignore[attr-defined]
+    return w.op("Gelu", x, approximate=getattr(node.op, "approximate", "none"))
 
 
 @rule("leaky_relu", "elu", "celu")

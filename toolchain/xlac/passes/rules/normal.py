@@ -1,0 +1,116 @@
+"""x times the normal distribution function, written by hand: x/2 (1 + erf(x / sqrt 2)), its factors in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import sqrt
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.native import GeluExact, Neg
+from xlac.ops.scalar import Add, Div, Erf, Mul
+from xlac.ops.special import Erfc
+from xlac.passes.rule import Example, Site, constant, rule
+from xlac_sdk.dtypes import DType
+
+FULL = (DType.F32, DType.F64)
+ROUNDINGS = 2  # that a written sqrt 2 may be off, in units of the type's last place at 1
+DEPTH = 3  # products of products: of x, 1/2 and the sum
+
+
+def erf(x: Node) -> Node:
+    return Node.of(Erf(), x)
+
+
+def erfc(x: Node) -> Node:
+    return Node.of(Erfc(), x)
+
+
+def of_x(form: Callable[[Node], Node], dtype: DType = DType.F32) -> Example:
+    return lambda p: form(p(60, dtype=dtype))
+
+
+@rule(
+    Mul,
+    examples=[
+        of_x(lambda x: build.mul(build.mul(x, 0.5), build.add(erf(build.mul(x, sqrt(0.5))), 1.0))),
+        of_x(lambda x: build.mul(build.mul(x, build.add(erf(build.div(x, sqrt(2))), 1.0)), 0.5)),
+        of_x(lambda x: build.mul(0.5, build.mul(build.add(1.0, erf(build.div(x, sqrt(2)))), x))),
+        of_x(lambda x: build.mul(build.div(build.add(erf(build.mul(sqrt(0.5), x)), 1.0), 2.0), x)),
+        of_x(lambda x: build.mul(x, build.add(build.mul(erf(build.mul(x, sqrt(0.5))), 0.5), 0.5))),
+        of_x(lambda x: build.mul(build.mul(x, 0.5), erfc(build.mul(Node.of(Neg(), x), sqrt(0.5))))),
+        of_x(lambda x: build.mul(build.mul(erfc(build.div(x, -sqrt(2))), x), 0.5), DType.F64),
+    ],
+    sharpens=True,
+)
+def gelu_by_hand(node: Node, site: Site) -> Node | None:
+    """x Phi(x) by its name: the sum cancels for negative x, and from -5 on no digit of it is left."""
+    if node.type.dtype not in FULL:
+        return None
+    for part in _parts(node, DEPTH):
+        x, times = _distribution(part) or (None, 0.0)
+        if x is not None:
+            factors, number = _factors(node, (x, part), DEPTH)
+            if len(factors) == 2 and x in factors and part in factors and number * times == 1.0:
+                return site.make(GeluExact(), x)
+    return None
+
+
+def _parts(node: Node, depth: int) -> Iterator[Node]:
+    """The sums and functions that a product is made of."""
+    if isinstance(node.op, Add | Erfc):
+        yield node
+    elif isinstance(node.op, Mul | Div) and depth:
+        for i in node.inputs:
+            yield from _parts(i, depth - 1)
+
+
+def _distribution(node: Node) -> tuple[Node, float] | None:
+    """x and k, where a node is k times the normal distribution function of x."""
+    if isinstance(node.op, Erfc):
+        x = _divided(node.inputs[0], -sqrt(2))
+        return None if x is None else (x, 2.0)
+    for one, other in (node.inputs, node.inputs[::-1]):
+        number = constant(other)
+        if number is not None:
+            (function, *rest), times = _factors(one, (), 1)
+            if not rest and isinstance(function.op, Erf) and times == float(number):
+                x = _divided(function.inputs[0], sqrt(2))
+                return None if x is None else (x, 2.0 * times)
+    return None
+
+
+def _divided(node: Node, divisor: float) -> Node | None:
+    """What a node is the quotient of by a number, give or take the rounding of that."""
+    factor = 1.0
+    while abs(factor * divisor - 1.0) > ROUNDINGS * float(np.finfo(node.type.dtype.numpy).eps):
+        match node.op, [constant(i) for i in node.inputs]:
+            case Neg(), _:
+                factor, node = -factor, node.inputs[0]
+            case Mul(), [_, number] if number is not None:
+                factor, node = factor * float(number), node.inputs[0]
+            case Mul(), [number, _] if number is not None:
+                factor, node = factor * float(number), node.inputs[1]
+            case Div(), [_, number] if number is not None and number != 0:
+                factor, node = factor / float(number), node.inputs[0]
+            case _:
+                return None
+    return node
+
+
+def _factors(node: Node, whole: tuple[Node, ...], depth: int) -> tuple[list[Node], float]:
+    """A product's factors, and the number among them; those named are not looked into."""
+    number = constant(node)
+    if number is not None and node not in whole:
+        return [], float(number)
+    if node in whole or not depth or not isinstance(node.op, Mul | Div):
+        return [node], 1.0
+    (left, one), (right, other) = (_factors(i, whole, depth - 1) for i in node.inputs)
+    if isinstance(node.op, Mul):
+        return left + right, one * other
+    return (left, one / other) if not right and other else ([node], 1.0)
+
+
+NORMAL = (gelu_by_hand,)
