@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +68,20 @@ def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
     spec.write_text(SPEC)
     with pytest.raises(SourceError, match="precision is default or fast, not 'exact'"):
         xlac.compile(spec, precision="exact")
+
+
+def test_functions_take_it() -> None:
+    """An angle that only default has to be right for."""
+
+    def waves(x: Any) -> Any:
+        return xlac.sin(x) + xlac.cos(x)
+
+    far = np.full(64, 1e7, np.float32)
+    right = np.sin(1e7) + np.cos(1e7)
+    assert abs(xlac.jit(waves)(far)[0] - right) < 5e-7
+    assert abs(xlac.jit(precision="fast")(waves)(far)[0] - right) > 5e-7
+    with pytest.raises(SourceError, match="precision is default or fast, not 'exact'"):
+        xlac.jit(precision="exact")(waves)(far)
 
 
 def test_build_and_run_take_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,9 +60,18 @@ class Jitted:
 @overload
 def jit(traced: Function) -> Jitted: ...
 @overload
-def jit(*, target: str = ..., threads: int = ...) -> Callable[[Function], Jitted]: ...
-def jit(traced: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compiles a function: `@xlac.jit` or `@xlac.jit(target="cpu", threads=2)`."""
+def jit(
+    *, target: str = ..., threads: int | None = ..., cpu: str = ..., triple: str = ..., arch: str = ..., precision: str = ...
+) -> Callable[[Function], Jitted]: ...
+def jit(
+    traced: Callable[..., Any] | None = None, *, target: str = "cpu", threads: int | None = None, cpu: str = "", triple: str = "",
+    arch: str = "", precision: str = "",
+) -> Any:  # fmt: skip
+    """Compiles a function: `@xlac.jit` or `@xlac.jit(target="cpu", threads=2, precision="fast")`.
+
+    What it takes means what it means to `xlac.compile`; `precision` is "default", or "fast", which docs/SPEC.md explains.
+    """
+    options = {"target": target, "threads": threads, "cpu": cpu, "triple": triple, "arch": arch, "precision": precision}
     if traced is None:
         return lambda inner: Jitted(inner, options)
     return Jitted(traced, options)
