@@ -142,11 +142,14 @@ class Builder:
 
     def let(self, hint: str, value: Expr) -> Expr:
         """Names a value; constants and names are returned as they are."""
-        if isinstance(value, Const | Var):
+        if isinstance(value, (Const, Var)):
             return value
-        low, high = bounds(value) if value.dtype is INDEX else (None, None)
-        by = multiple(value) if value.dtype is INDEX and value.lanes == 1 else 1
-        var = Var(self.fresh(hint), value.dtype, value.lanes, low, high, by or 1, _below(value))
+        if value.dtype is INDEX:
+            low, high = bounds(value)
+            by = multiple(value) if value.lanes == 1 else 1
+            var = Var(self.fresh(hint), INDEX, value.lanes, low, high, by or 1, _below(value))
+        else:
+            var = Var(self.fresh(hint), value.dtype, value.lanes)
         self.emit(Let(var, value))
         return var
 

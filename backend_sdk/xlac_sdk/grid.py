@@ -8,7 +8,7 @@ each Barrier and each Exchange, so neither stands under a condition, or in a loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from xlac_sdk import indexing
@@ -33,8 +33,8 @@ from xlac_sdk.kernel import (
     Stmt,
     Store,
     Var,
-    children,
     names,
+    statements,
 )  # fmt: skip
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.sharing import operands, roots, walk
@@ -157,7 +157,7 @@ def check(kernel: Kernel) -> None:
     for stmt in found.block.body[:-1]:
         if not isinstance(stmt, Allocate) or stmt.buffer.space is not Space.SHARED:
             raise _wrong(kernel, "does more in a block than allocate SHARED buffers before its threads begin")
-    for stmt in _all(found.thread.body):
+    for stmt in statements(found.thread.body):
         if isinstance(stmt, For) and stmt.kind in (LoopKind.BLOCK, LoopKind.THREAD, LoopKind.PARALLEL):
             raise _wrong(kernel, f"loop '{stmt.counter.name}' is {stmt.kind.value}, inside the loop of threads")
         if isinstance(stmt, Allocate) and stmt.buffer.space is Space.SHARED:
@@ -167,13 +167,6 @@ def check(kernel: Kernel) -> None:
 
 def _wrong(kernel: Kernel, what: str) -> VerifyError:
     return VerifyError(f"kernel {kernel.name}: {what}")
-
-
-def _all(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    for stmt in body:
-        yield stmt
-        for inner in children(stmt):
-            yield from _all(inner)
 
 
 class _Meetings:

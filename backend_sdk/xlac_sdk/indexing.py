@@ -67,9 +67,9 @@ def splat(value: Expr, lanes: int) -> Expr:
 
 def apply(primitive: Primitive, *operands: Expr, dtype: DType | None = None) -> Expr:
     """A primitive on operands, scalars widened to meet vectors."""
-    lanes = max(o.lanes for o in operands)
-    wide = tuple(splat(o, lanes) for o in operands)
-    result = dtype or result_dtype(primitive, tuple(o.dtype for o in operands))
+    lanes = max([o.lanes for o in operands])
+    wide = tuple([splat(o, lanes) for o in operands])
+    result = dtype or result_dtype(primitive, tuple([o.dtype for o in operands]))
     return Apply(primitive, wide, result, lanes)
 
 

@@ -10,7 +10,7 @@ kernel says everything that speed needs, so a backend only spells it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -370,6 +370,14 @@ def children(stmt: Stmt) -> Sequence[tuple[Stmt, ...]]:
         case Instruction(meaning=meaning):
             return (meaning,)
     return ()
+
+
+def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
+    """Every statement of a block, each before those of the blocks inside it."""
+    for stmt in body:
+        yield stmt
+        for block in children(stmt):
+            yield from statements(block)
 
 
 def names(kernel: Kernel) -> set[str]:

@@ -45,11 +45,12 @@ from xlac_sdk.kernel import (
     TensorMap,
     Var,
     names,
+    statements,
 )  # fmt: skip
 from xlac_sdk.math import EXPANSIONS, halves, integers
 from xlac_sdk.math.writer import Writer
 from xlac_sdk.primitives import Primitive
-from xlac_sdk.sharing import operands
+from xlac_sdk.sharing import operands, roots
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
 
@@ -74,6 +75,8 @@ class _Legalizer:
         self._kinds: dict[tuple[Primitive, DType], bool] = {}
 
     def run(self) -> Kernel:
+        if not self._missing and all(self._stays(expr) for stmt in statements(self.kernel.body) for expr in roots(stmt)):
+            return self.kernel
         parameters = tuple(map(self._buffer, self.kernel.parameters))
         body = self._block(self.kernel.body)
         same = body is self.kernel.body and all(a is b for a, b in zip(parameters, self.kernel.parameters, strict=True))

@@ -60,19 +60,8 @@ class Expressions(access.Combine):
                     if cell is None
                     else w.fresh(f"load {register(dtype, lanes)}, ptr {cell}")
                 )
-            case Apply(primitive=P.CAST, operands=(operand,), dtype=dtype, lanes=lanes):
-                return convert.cast(w, self.value(operand), operand.dtype, dtype, lanes, self.style.half)
-            case Apply(primitive=P.BITCAST, operands=(operand,), dtype=dtype, lanes=lanes):
-                return self.bitcast(self.value(operand), operand.dtype, dtype, lanes)
-            case Apply(primitive=P.SELECT, operands=(condition, then, otherwise), dtype=dtype, lanes=lanes):
-                texts = self.value(condition), self.value(then), self.value(otherwise)
-                return arithmetic.select(w, *texts, register(dtype, lanes), lanes)
-            case Apply(
-                primitive=P.DIV | P.REM as primitive, operands=(a, Const(value=by)), dtype=DType.I64
-            ) if by > 0:
-                return self.index_divide(primitive, a, int(by))
-            case Apply(primitive=primitive, operands=operands, lanes=lanes):
-                return self(primitive, tuple([self.value(o) for o in operands]), operands[0].dtype, lanes)
+            case Apply():
+                return self.applied(node)
             case Load(buffer=buffer, index=index, lanes=lanes, mask=mask, align=align):
                 guard = None if mask is None else self.value(mask)
                 place = self.place(buffer, index, lanes, align)
@@ -89,6 +78,23 @@ class Expressions(access.Combine):
                 return self.shuffle(values, picks)
             case Exchange():
                 raise UnsupportedError(Diagnostic("XL5103", "lanes of a warp cannot be exchanged on a CPU"))
+
+    def applied(self, node: Apply) -> str:
+        """What a primitive gives."""
+        primitive, operands, dtype, lanes = node.primitive, node.operands, node.dtype, node.lanes
+        first = operands[0]
+        if primitive is P.SELECT:
+            texts = self.value(first), self.value(operands[1]), self.value(operands[2])
+            return arithmetic.select(self.w, *texts, register(dtype, lanes), lanes)
+        if primitive is P.CAST:
+            return convert.cast(self.w, self.value(first), first.dtype, dtype, lanes, self.style.half)
+        if primitive is P.BITCAST:
+            return self.bitcast(self.value(first), first.dtype, dtype, lanes)
+        if (primitive is P.DIV or primitive is P.REM) and dtype is DType.I64:
+            by = operands[1]
+            if isinstance(by, Const) and by.value > 0:
+                return self.index_divide(primitive, first, int(by.value))
+        return self(primitive, tuple([self.value(operand) for operand in operands]), first.dtype, lanes)
 
     def __call__(self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int) -> str:
         """A primitive; arithmetic on halves is done in f32, index arithmetic on constants here and now."""

@@ -9,7 +9,7 @@ from xlac_cpu.expressions import Style
 from xlac_cpu.function import Function
 from xlac_cpu.spelling import function_name, register
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Apply, Kernel, Stmt, Store, children
+from xlac_sdk.kernel import Apply, Kernel, Store, statements
 from xlac_sdk.outline import LONG, outline
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.sharing import roots, walk
@@ -53,17 +53,10 @@ def functions(kernels: Iterable[Kernel], target: Target, style: Style, fast: boo
 
 def _called(kernel: Kernel) -> Iterator[Called]:
     """The long primitives that a kernel applies."""
-    for stmt in _statements(kernel.body):
+    for stmt in statements(kernel.body):
         for expr in walk(roots(stmt)):
             if isinstance(expr, Apply) and expr.primitive in LONG:
                 yield expr.primitive, expr.operands[0].dtype.compute, expr.lanes
-
-
-def _statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    for stmt in body:
-        yield stmt
-        for block in children(stmt):
-            yield from _statements(block)
 
 
 def _text(called: Called, kernel: Kernel, style: Style, needed: dict[str, None]) -> str:

@@ -26,6 +26,7 @@ class Writer:
         self.narrow = narrow  # addresses have 32 bits: counters that fit are counted in so many
         self._count = 0
         self._known: dict[str, str] = {}
+        self._called: set[str] = set()  # functions whose declarations are there
         self._trail: list[str] = []
 
     def op(self, text: str) -> str:
@@ -73,8 +74,10 @@ class Writer:
 
     def intrinsic(self, name: str, result: str, *operands: tuple[str, str], flags: str = "") -> str:
         """A call of a pure function with (type, value) operands."""
-        self.declare(result, name, *(kind for kind, _ in operands))
-        given = ", ".join(f"{kind} {value}" for kind, value in operands)
+        if name not in self._called:
+            self._called.add(name)
+            self.declare(result, name, *(kind for kind, _ in operands))
+        given = ", ".join([f"{kind} {value}" for kind, value in operands])
         return self.op(f"call {flags}{result} @{name}({given})")
 
     @contextmanager

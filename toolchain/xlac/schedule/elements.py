@@ -286,12 +286,10 @@ def widest(group: Group) -> DType:
 
 def plain(index: Index) -> Index:
     """An index whose entries that do not vary over the lanes are scalars."""
-    return tuple(_scalar(e) for e in index)
+    return tuple([_scalar(entry) if isinstance(entry, (Splat, Const)) else entry for entry in index])
 
 
-def _scalar(entry: Expr) -> Expr:
+def _scalar(entry: Splat | Const) -> Expr:
     if isinstance(entry, Splat):
         return entry.value
-    if isinstance(entry, Const) and entry.lanes > 1:
-        return Const(entry.value, entry.dtype)
-    return entry
+    return Const(entry.value, entry.dtype) if entry.lanes > 1 else entry

@@ -37,6 +37,8 @@ class Remembered:
     def _close(self) -> None:
         """Drops what closed blocks named."""
         blocks, same = self.builder.open_blocks, 0
+        if len(blocks) == len(self._blocks) and blocks[-1] is self._blocks[-1][0]:
+            return  # a stack with the same top
         for (block, _), open_block in zip(self._blocks, blocks, strict=False):
             if block is not open_block:
                 break
