@@ -6,6 +6,7 @@ x may lie in any layout; only where the window leaves it, or where it is spread,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from xlac.ir.dims import Dim, at_opt
@@ -19,8 +20,6 @@ from xlac.schedule.arrange import Run, arranged, runs
 from xlac.schedule.contraction import Axis, Contraction, Edge, Source
 from xlac.schedule.elements import row_major
 from xlac.schedule.epilogue import Epilogue
-from xlac.schedule.gpu import depthwise as gpu
-from xlac.schedule.gpu import skinny
 from xlac.schedule.group import Group, Kind, Launching, Scheduled
 from xlac.schedule.operands import View
 from xlac_sdk.target import Target
@@ -51,17 +50,30 @@ class Geometry:
         return self.x[letter] * self.op.rhs_dilation[self.op.spatial.index(letter)]
 
 
-def schedule(group: Group, target: Target, name: str) -> Scheduled:
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What kinds of targets do in ways of their own."""
+
+    masks: Callable[[Node], bool]
+    """Whether products read x as it lies, and zeros where windows leave it."""
+    alone: Callable[[Group, Target, str, Epilogue, Geometry, Source, Source, View], list[Launching]]
+    """The kernels of a convolution whose channels stand alone, side by side in memory."""
+
+
+CPU = Ways(lambda hero: False, depthwise.launches)
+
+
+def schedule(group: Group, target: Target, name: str, ways: Ways = CPU) -> Scheduled:
     """Launches for a convolution with what follows it: the padded copy and packed weights, if any, then the sums."""
     hero = group.hero
     if (tiling := winograd.chosen(hero, target)) and (by_points := winograd.schedule(group, target, name, tiling)):
         return by_points
     after = epilogue.of(group, hero)
     if after is None:
-        return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
+        return operands.apart(group, hero, lambda alone: schedule(alone, target, name, ways), target, name)
     by_plane = planes.pays(group, target, after)
     by_channel = not by_plane and _depthwise(group) and not target.size
-    masked = by_channel or (planes.masks(group, target) if by_plane else _masks(hero, target))
+    masked = by_channel or (planes.masks(group, target) if by_plane else ways.masks(hero))
     x, edges, launches = _input(group, target, name, padded=not masked)
     kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
     if kernel is None:
@@ -73,24 +85,12 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     if by_plane:
         launches += planes.launches(group, target, name, after, geometry, left, right, kernel)
     elif by_channel:
-        alone = gpu.launches if target.warp else depthwise.launches
-        launches += alone(group, target, name, after, geometry, left, right, kernel)
+        launches += ways.alone(group, target, name, after, geometry, left, right, kernel)
     else:
         c = canonical(hero, after, geometry, left, right)
         launches += contract.launches(group, target, name, c, after, kernel)
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
     return Scheduled(tuple(launches), epilogue.in_place(after, used))
-
-
-def _masks(hero: Node, target: Target) -> bool:
-    """Whether a GPU's kernel reads x as it lies, and zeros where windows leave it: not where x is spread, or one of the few
-    that a product of few columns reads."""
-    op = hero.op
-    assert isinstance(op, Conv)
-    channels = at_opt(hero.shape[op.layout[2].index("C")]) // (op.feature_groups * op.batch_groups)
-    pixels = at_opt(hero.type.size) // max(1, channels)
-    whole = all(step == 1 for step in op.lhs_dilation) and hero.inputs[0].type.size != 0
-    return target.warp > 0 and whole and min(channels, pixels) > skinny.FEW
 
 
 def _depthwise(group: Group) -> bool:

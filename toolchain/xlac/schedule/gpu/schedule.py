@@ -18,6 +18,8 @@ def find(kind: Kind) -> Write | None:
             from xlac.schedule.gpu.elementwise import schedule as write
         case Kind.ROWS | Kind.REDUCE:
             from xlac.schedule.gpu.rows import schedule as write
+        case Kind.CONV:
+            from xlac.schedule.gpu.conv import schedule as write
         case Kind.WINDOW:
             from xlac.schedule.gpu.window import schedule as write
         case Kind.UPDATE:
