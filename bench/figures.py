@@ -47,11 +47,11 @@ class Recorded:
         return found
 
     def bound(self, workload: str, threads: int, name: str = OURS) -> dict[str, Any] | None:
-        """The least time for a workload by the machine's ceilings, of arithmetic as measured beside the contender's bursts."""
+        """The least time for a workload by the machine's ceilings, of arithmetic and large memory as measured beside the contender's bursts."""
         if self.ceilings is None:
             return None
-        beside = self.figure(workload, threads, "giga_flops").get(name)
-        return dict(self.ceilings.bound(self.workloads[workload]["meta"], threads, beside * 1e9 if beside else None))
+        beside = (self.figure(workload, threads, key).get(name, 0.0) * 1e9 for key in ("giga_flops", "giga_bytes"))
+        return dict(self.ceilings.bound(self.workloads[workload]["meta"], threads, *beside))
 
     def of_bound(self, workload: str, threads: int, name: str = OURS) -> float | None:
         """How much of what the machine's ceilings allow a contender reached; None when not known."""
