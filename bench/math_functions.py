@@ -61,7 +61,7 @@ def nanoseconds(primitive: P, kind: Any, backend: Backend, cpu: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("backend", nargs="?", default="cpu")
-    parser.add_argument("--cpu", default="native")
+    parser.add_argument("--cpu", default="")
     parser.add_argument("--dense", type=int, default=0, metavar="STEP")
     chosen = parser.parse_args()
     if chosen.dense:

@@ -42,7 +42,7 @@ def program_of(primitive: P, dtypes: Sequence[DType], count: int, lanes: int, la
     return Program(primitive.value, tuple(ins), (out,), (*ins, out), (step,) * launches, {})
 
 
-def executable(backend: Backend, primitive: P, dtypes: Sequence[DType], count: int, cpu: str = "native", launches: int = 1) -> Any:
+def executable(backend: Backend, primitive: P, dtypes: Sequence[DType], count: int, cpu: str = "", launches: int = 1) -> Any:
     """A primitive on arrays of so many elements, for one kind of processor."""
     target = backend.target(Request(cpu=cpu))
     program = program_of(primitive, dtypes, count, target.lanes(dtypes[0]), launches)
@@ -72,7 +72,7 @@ def pairs(count: int) -> Iterator[tuple[Array, Array]]:
         yield base.astype(np.float32), (rng.uniform(-87, 87, BLOCK) / np.log(base)).astype(np.float32)
 
 
-def worst(primitive: P, step: int, cpu: str = "native") -> tuple[float, tuple[float, ...]]:
+def worst(primitive: P, step: int, cpu: str = "") -> tuple[float, tuple[float, ...]]:
     """The greatest distance from the exact value in ulps, over every `step`-th float (pow: as many pairs), and where it is."""
     two = primitive is P.POW
     function = executable(find("cpu"), primitive, [DType.F32] * (1 + two), BLOCK, cpu)
