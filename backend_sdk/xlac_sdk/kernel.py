@@ -54,6 +54,8 @@ class Buffer:
 
 
 # ---- expressions -----------------------------------------------------------------------------
+# Schedules look expressions up by value all the time: those of index arithmetic hash what tells most of them apart.
+# Schedules look expressions up by value all the time: those of index arithmetic hash what tells most of them apart.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ class Const:
     value: int | float | bool
     dtype: DType
     lanes: int = 1
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,12 @@ class Var:
     multiple: int = field(default=1, compare=False)
     below: Expr | None = field(default=None, compare=False, repr=False)
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
@@ -90,6 +104,12 @@ class Ramp:
     base: Expr
     stride: int
     lanes: int
+
+    def __hash__(self) -> int:
+        return hash(self.base)
+
+    def __hash__(self) -> int:
+        return hash(self.base)
 
     @property
     def dtype(self) -> DType:
@@ -136,6 +156,12 @@ class Apply:
     operands: tuple[Expr, ...]
     dtype: DType
     lanes: int = 1
+
+    def __hash__(self) -> int:
+        return hash(self.operands)
+
+    def __hash__(self) -> int:
+        return hash(self.operands)
 
 
 @dataclass(frozen=True, slots=True)
