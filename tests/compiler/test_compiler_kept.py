@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac import compiler, kept
+from xlac import compiler, identity, kept
 from xlac.cli import status
 from xlac.compiled import Compiled
 from xlac_cpu import shared
@@ -188,18 +188,18 @@ def test_a_changed_installation_is_another_compiler(tmp_path: Path) -> None:
     """Files that came, went or changed are seen, whatever Python keeps of them is not."""
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "one.py").write_text("1")
-    seen = [sorted(kept._files(str(tmp_path)))]
+    seen = [sorted(identity._files(str(tmp_path)))]
     for change in (
         lambda: (tmp_path / "inside" / "one.py").write_text("12"),
         lambda: (tmp_path / "inside" / "one.py").replace(tmp_path / "inside" / "two.py"),
         lambda: (tmp_path / "new.py").write_text(""),
     ):
         change()
-        seen.append(sorted(kept._files(str(tmp_path))))
+        seen.append(sorted(identity._files(str(tmp_path))))
     assert len({tuple(one) for one in seen}) == len(seen)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "new.pyc").write_text("")
-    assert sorted(kept._files(str(tmp_path))) == seen[-1]
+    assert sorted(identity._files(str(tmp_path))) == seen[-1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs is asked")
@@ -271,13 +271,56 @@ def test_without_a_cache_nothing_is_kept(spec: Path, compiled: list[object], mon
     assert len(compiled) == 2
 
 
-def test_open_sizes_and_models_are_compiled_and_arrays_ask_nothing(spec: Path, compiled: list[object]) -> None:
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The sizes of every model that is lowered, in order."""
+    seen: list[object] = []
+    real = compiler.lower
+
+    def lower(model: Any, *args: Any, **named: Any) -> Any:
+        seen.append(model.inputs[0].shape)
+        return real(model, *args, **named)
+
+    monkeypatch.setattr(compiler, "lower", lower)
+    return seen
+
+
+def test_of_open_sizes_the_program_of_each_is_kept(spec: Path, lowered: list[object]) -> None:
+    first = xlac.compile(spec)
+    rows = {n: np.arange(4 * n, dtype=np.float32).reshape(n, 4) for n in (1, 2, 5)}
+    found = {n: first(row) for n, row in rows.items()}
+    assert lowered == [(1, 4), (2, 4), (5, 4)]
+    again = xlac.compile(spec)
+    for n, row in rows.items():
+        np.testing.assert_array_equal(again(row), found[n])
+    np.testing.assert_array_equal(xlac.compile(spec, dims={"n": 2})(rows[2]), found[2])
+    assert len(lowered) == 3, "all three were found, by whoever says the size too"
+    again(np.zeros((3, 4), np.float32))
+    assert lowered[3:] == [(3, 4)]
+
+
+@pytest.mark.parametrize("change", ["other text", "no file"])
+def test_a_model_that_was_read_before_a_change_is_compiled_as_it_was_read(spec: Path, lowered: list[object], change: str) -> None:
+    before = xlac.compile(spec)
+    right = before(ROW)
+    spec.write_text(SPEC.replace("scale: 3.0", "scale: 6.0"))
+    after = xlac.compile(spec)
+    np.testing.assert_array_equal(after(ROW), 2 * right)
+    if change == "no file":
+        spec.unlink()
+    one = before(ROW[:1])
+    np.testing.assert_allclose(one, right[:1], rtol=1e-6)
+    if change == "other text":
+        np.testing.assert_allclose(after(ROW[:1]), 2 * one, rtol=1e-6)
+    assert len(lowered) == (4 if change == "other text" else 3)
+
+
+def test_models_are_compiled_and_arrays_ask_nothing(spec: Path, compiled: list[object]) -> None:
     from xlac.sources import load
 
-    for source in (spec, load(spec, dims={"n": 2})):
-        for _ in range(2):
-            xlac.compile(source)
-    assert len(compiled) == 4
+    for _ in range(2):
+        xlac.compile(load(spec, dims={"n": 2}))
+    assert len(compiled) == 2
     assert kept.question(spec, backend(), request(), {}, {"x": np.zeros(2)}, "specialize") is None
 
 
@@ -288,6 +331,15 @@ def test_one_program_for_all_sizes_where_that_is_asked_for(spec: Path, compiled:
         row = np.arange(4 * n, dtype=np.float32).reshape(n, 4)
         np.testing.assert_allclose(once(row), xlac.compile(spec, dims={"n": n})(row), rtol=1e-5)
     assert len(compiled) == 9
+    again = xlac.compile(spec, sizes="symbolic")
+    assert isinstance(again, Compiled) and again.program.sizes == once.program.sizes and len(compiled) == 9
+    (size,) = again.program.sizes
+    assert (size.min, size.max, size.opt) == (1, 8, 2)
+    for n in (1, 5, 8):
+        row = np.arange(4 * n, dtype=np.float32).reshape(n, 4)
+        np.testing.assert_array_equal(again(row), once(row))
+    with pytest.raises(xlac.SourceError, match=r"n=9 is outside its bounds 1\.\.8"):
+        again(np.zeros((9, 4), np.float32))
 
 
 def test_what_is_asked_of_sizes_is_part_of_the_question(spec: Path) -> None:

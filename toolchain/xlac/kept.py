@@ -4,6 +4,7 @@
 entry is found by what the user asked: the file, sizes, parameters, target and machine, and the compiler itself. It
 holds what a call needs to know of the program, the constants, and the name of the code's entry. It counts only
 while every file that the model was read from is as it was: small ones by content, large ones by size and times.
+A model with open sizes is read, and then has an entry for the program of each set of them, or one for all.
 
 This module is the public `xlac.compile`, and imports nothing of the compiler unless there is something to compile.
 """
@@ -12,12 +13,8 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
-from importlib.util import find_spec
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,9 +22,12 @@ import numpy as np
 from xlac.cache import Cache
 from xlac.compiled import Compiled
 from xlac.digest import digest, file_digest
+from xlac.identity import compiler, machine
 from xlac.reading import noted
 from xlac.settings import settings
 from xlac_sdk.backend import Array, Backend, Executable
+from xlac_sdk.dimdata import data_of, dim_of
+from xlac_sdk.dims import Symbol
 from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Program, Role, Slot
 from xlac_sdk.registry import find
@@ -67,11 +67,12 @@ def compile(
     `precision` is "default" or "fast" whatever the model says, "" as it says: docs/SPEC.md has what fast permits.
     Raises SourceError, UnsupportedError or LimitError.
 
-    A file without open sizes that was compiled before, and has not changed, is taken from the cache on disk.
+    A file that was compiled before, and has not changed, is taken from the cache on disk; of one whose sizes are open, the
+    program of each set of them is.
     """
     place = None
+    request = Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads)
     if isinstance(source, str | os.PathLike):
-        request = Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads)
         place = entry(source, target, request, dims, params, sizes, variants, precision)
     kept = place.load() if place else None
     if kept is not None:
@@ -84,9 +85,36 @@ def compile(
         made = compile_now(
             source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch, precision=precision,
         )  # fmt: skip
-    if place and isinstance(made, Compiled):
+    if not place or not isinstance(source, str | os.PathLike):
+        return made
+    if isinstance(made, Compiled):
         place.keep(made, files)
-    return made
+        return made
+
+    def asked(found: Mapping[str, int]) -> Entry | None:
+        return entry(source, target, request, {**(dims or {}), **found}, params, precision=precision)
+
+    return keeping(made, list(files), asked)
+
+
+def keeping(made: Specializing, files: list[Path], asked: Callable[[Mapping[str, int]], Entry | None]) -> Specializing:
+    """The same, its programs taken from the cache and kept there: those that `asked` has a place for, given their sizes.
+
+    Programs that values of inputs decide have none, and nothing has when `files` are no longer what the model was read from.
+    """
+    read = _contents(files)
+
+    def compile_for(found: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
+        place = None if values or read is None or read != _contents(files) else asked(found)
+        kept = place.load() if place else None
+        if kept is None:
+            with noted() as more:
+                kept = made.compile_for(found, values)
+            if place:
+                place.keep(kept, dict.fromkeys((*files, *more)))
+        return kept
+
+    return type(made)(made.interface, compile_for)
 
 
 class Entry(NamedTuple):
@@ -135,7 +163,7 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: list[P
     """Puts a compilation into the cache, where it can be: its code is there, and it needs no steps to be loaded."""
     program, summary = made.program, backend.summary(made.program)
     artifact = made.artifact
-    if artifact is None or summary is None or program.sizes or artifact.parents[2] != cache.folder:
+    if artifact is None or summary is None or artifact.parents[2] != cache.folder:
         return
     constants = [slot for slot in program.slots if slot.role is Role.CONSTANT]
     if sum(slot.nbytes for slot in constants) > cache.limit // SHARE:
@@ -147,6 +175,7 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: list[P
             "inputs": [program.slots.index(s) for s in program.inputs],
             "outputs": [program.slots.index(s) for s in program.outputs],
             "arena_bytes": program.arena_bytes, "state_bytes": program.state_bytes, "facts": facts,
+            "sizes": [asdict(symbol) for symbol in program.sizes],
             "code": artifact.parent.name, "built_for": made.target.told(), "files": [[str(file), _content(file)] for file in files],
         }  # fmt: skip
         text = json.dumps(told)
@@ -178,11 +207,13 @@ def load(cache: Cache, key: str, backend: Backend) -> Compiled | None:
             told = json.load(file)
         if any(_content(source) != content for source, content in told["files"]):
             return None
-        slots = [_slot(entry) for entry in told["slots"]]
+        symbols = [Symbol(**size) for size in told["sizes"]]
+        slots = [_slot(entry, symbols) for entry in told["slots"]]
         program = Program(
             name=told["name"], inputs=tuple(slots[i] for i in told["inputs"]), outputs=tuple(slots[i] for i in told["outputs"]),
             slots=tuple(slots), steps=(), constants=_constants(os.path.join(folder, CONSTANTS), slots),
             arena_bytes=told["arena_bytes"], state_bytes=told["state_bytes"], facts=dict(told["facts"]),
+            sizes=tuple(symbols),
         )  # fmt: skip
         target, code = Target.of(told["built_for"]), str(told["code"])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
@@ -198,48 +229,6 @@ def _loaded(artifact: str | None, backend: Backend, program: Program, target: Ta
     return None if artifact is None else backend.load(Path(artifact), program, target)
 
 
-def compiler(backend: Backend) -> str:
-    """What identifies the compiler: the files of its packages, and of those that the backend relies on."""
-    return _compiler((type(backend).__module__.partition(".")[0], *backend.relies_on))
-
-
-@cache
-def _compiler(packages: tuple[str, ...]) -> str:
-    facts = [f"{sys.implementation.cache_tag} {np.__version__}"]
-    for package in ("xlac", "xlac_sdk", *packages):
-        spec = find_spec(package)
-        for root in spec.submodule_search_locations or () if spec else ():
-            facts += sorted(_files(root))
-    return digest("\n".join(facts))
-
-
-def _files(folder: str) -> list[str]:
-    """Names, sizes and times of the files of a package; caches of Python's aside."""
-    found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir():
-                facts = entry.stat()
-                found.append(f"{entry.path} {facts.st_size} {facts.st_mtime_ns}")
-            elif entry.name != "__pycache__":
-                found += _files(entry.path)
-    return found
-
-
-@cache
-def machine() -> str:
-    """What identifies this processor, whose features decide what code is made for it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            first = list(takewhile(str.strip, file))  # of many, each of which takes time to be told
-        told = [line for line in first if line.split("\t")[0].strip() in ("model name", "flags", "Features", "CPU part")]
-    except OSError:
-        import platform
-
-        told = [platform.machine(), platform.processor()]
-    return digest(sys.platform, str(sys.maxsize), *told)
-
-
 def _content(file: str | os.PathLike[str]) -> list[Any]:
     """What a file holds, as far as it takes to see that it changed."""
     facts = os.stat(file)
@@ -248,13 +237,23 @@ def _content(file: str | os.PathLike[str]) -> list[Any]:
     return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
 
 
+def _contents(files: list[Path]) -> list[list[Any]] | None:
+    """What files hold; None when one of them is no longer there."""
+    try:
+        return [_content(file) for file in files]
+    except OSError:
+        return None
+
+
 def _told(slot: Slot) -> dict[str, Any]:
-    return {"name": slot.name, "symbol": slot.symbol, "dtype": slot.dtype.value, "shape": list(slot.shape),
+    return {"name": slot.name, "symbol": slot.symbol, "dtype": slot.dtype.value, "shape": [data_of(n) for n in slot.shape],
             "role": slot.role.value, "offset": slot.offset, "align": slot.align}  # fmt: skip
 
 
-def _slot(told: Mapping[str, Any]) -> Slot:
-    return Slot(told["name"], told["symbol"], DType(told["dtype"]), tuple(map(int, told["shape"])), Role(told["role"]),
+def _slot(told: Mapping[str, Any], symbols: Sequence[Symbol]) -> Slot:
+    named = {symbol.name: symbol for symbol in symbols}
+    shape = tuple(dim_of(extent, named) for extent in told["shape"])
+    return Slot(told["name"], told["symbol"], DType(told["dtype"]), shape, Role(told["role"]),
                 told["offset"], told["align"])  # fmt: skip
 
 

@@ -39,7 +39,7 @@ class Specializing:
 
     def __init__(self, interface: Interface, compile_for: Callable[[Mapping[str, int], Mapping[str, Any]], Compiled]) -> None:
         self.interface = interface
-        self._compile_for = compile_for
+        self.compile_for = compile_for
         self._programs: Programs[Compiled] = Programs()
         self._deciding = frozenset(interface.values)
 
@@ -83,7 +83,7 @@ class Specializing:
             values = {name: self._value(name, given) for name in self._deciding}
             key = (tuple(sorted(sizes.items())), frozen(forms), tuple(sorted((n, signature(v)) for n, v in values.items())))
             try:
-                program = self._programs.get(key, lambda values=values: self._compile_for(sizes, {**forms, **values}))  # type: ignore[misc]
+                program = self._programs.get(key, lambda values=values: self.compile_for(sizes, {**forms, **values}))  # type: ignore[misc]
             except Undecided as more:
                 if more.interface.values <= self._deciding:
                     raise
