@@ -1,4 +1,4 @@
-"""Convolutions by fewer multiplications: right for every size, as accurate as documented, and only where asked for."""
+"""Convolutions by fewer multiplications: right for every size, as accurate as documented, and only where they pay."""
 
 from __future__ import annotations
 
@@ -141,17 +141,33 @@ def test_weights_that_are_not_known_are_left_to_the_direct_sum() -> None:
     agree(made, FAST["avx512"])
 
 
-def test_four_results_a_side_where_pixels_are_many_two_where_weights_are() -> None:
+def test_four_results_a_side_where_tiles_are_many_two_where_they_are_few() -> None:
     target = FAST["avx512"]
-    many, few = winograd.chosen(conv(LARGE, 64), target), winograd.chosen(conv((1, 14, 14, 256), 256), target)
+    many, few = winograd.chosen(conv(LARGE, 64), target), winograd.chosen(conv((1, 6, 6, 64), 64), target)
     assert many is not None and few is not None
     assert (many.results, few.results) == (4, 2)
 
 
-@pytest.mark.parametrize("target", [TARGETS["avx512"], replace(TARGETS["avx512"], fast=True, size=True), TARGETS["scalar"]])
-def test_only_where_asked_for(target: Target) -> None:
-    """The default precision keeps each result's own bound."""
+def test_by_default_only_two_results_a_side_and_guarded() -> None:
+    default, fast = (winograd.chosen(conv(LARGE, 64), target) for target in (TARGETS["avx512"], FAST["avx512"]))
+    assert default is not None and fast is not None
+    assert (default.results, default.guarded, fast.guarded) == (2, True, False)
+
+
+@pytest.mark.parametrize("target", [replace(TARGETS["avx512"], size=True), TARGETS["scalar"]], ids=["size", "scalar"])
+@pytest.mark.parametrize("fast", [False, True])
+def test_not_for_small_code_nor_for_scalars(target: Target, fast: bool) -> None:
     made = group(Kind.CONV, conv(LARGE, 64))
+    target = replace(target, fast=fast)
     assert winograd.chosen(made.hero, target) is None
     weights = {"kernel": np.zeros((3, 3, 64, 64), np.float32)}
     assert not any("points" in step.kernel.name for step in program(made, target, weights).steps if hasattr(step, "kernel"))
+
+
+def test_quantised_weights_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    forced(monkeypatch, 2)
+    hero = conv((1, 8, 8, 16), 16)
+    small = param("small", Type(DType.I8, (3, 3, 16, 16)), "weight")
+    made = group(Kind.CONV, Node.of(hero.op, hero.inputs[0], build.cast(small, F32)))
+    weights = {"small": np.zeros((3, 3, 16, 16), np.int8)}
+    assert not any("points" in step.kernel.name for step in program(made, TARGETS["avx512"], weights).steps if hasattr(step, "kernel"))

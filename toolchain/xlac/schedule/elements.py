@@ -31,7 +31,7 @@ from xlac.ir.dims import Dim, Shape, Sym, symbols, volume
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Elementwise, Index, Operand
 from xlac.ops import leaf
-from xlac.schedule.group import Group, Launching, Value, open_sizes
+from xlac.schedule.group import Group, Launching, Scratch, Value, open_sizes
 from xlac.schedule.remembered import Remembered
 from xlac_sdk import build
 from xlac_sdk.build import Builder
@@ -63,6 +63,7 @@ class Elements:
         self._wider: list[Expr | None] = []  # the guards around it
         self._reads: dict[Node, Read] = {}
         self._parameters: dict[Value, Buffer] = {}
+        self._local: dict[Value, Buffer] = {}
         self._known = Remembered(builder)
         self._depth = 0
 
@@ -73,7 +74,7 @@ class Elements:
 
         The first call decides the access; later ones return the same buffer.
         """
-        found = self._parameters.get(value)
+        found = self._local.get(value) or self._parameters.get(value)
         if found is None:
             if isinstance(value, Node):
                 output = value in self.group.outputs
@@ -86,6 +87,12 @@ class Elements:
             found = Buffer(self.builder.fresh(hint), dtype, room, access=access)
             self._parameters[value] = found
         return found
+
+    def local(self, value: Scratch) -> Buffer:
+        """A buffer of the block open now in place of a parameter: what reads the value reads it there."""
+        assert isinstance(value.size, int)
+        self._local[value] = self.builder.local("t", value.dtype, value.size)
+        return self._local[value]
 
     def launch(self, name: str, work: Work | None = None, note: str = "") -> Launching:
         """The finished kernel, with the arguments for the parameters that were used."""

@@ -43,22 +43,25 @@ def matrices(results: int) -> tuple[Array, Array, Array]:
     return a, g, b
 
 
-def of_filters(results: int, taps: Array) -> Array:
-    """Filters (3, 3, …) at all pairs of points: (n * n, …), computed in f64."""
-    g = matrices(results)[1]
-    wide = np.tensordot(np.kron(g, g), taps.reshape(TAPS * TAPS, -1).astype(np.float64), 1)
-    return np.asarray(wide.reshape(len(g) ** 2, *taps.shape[2:]), taps.dtype)
+def of_filters(builder: Builder, target: Target, results: int, taps: Sequence[Expr]) -> list[Expr]:
+    """G g: what a filter comes to at every point."""
+    return _at_points(builder, target, matrices(results)[1], taps)
 
 
 def of_values(builder: Builder, target: Target, results: int, values: Sequence[Expr]) -> list[Expr]:
     """B x: what the polynomial with coefficients x comes to at every point."""
-    b = matrices(results)[2]
-    found = {row: _combined(builder, target, b[row], values) for row in (0, len(b) - 1)}
-    for i in range(1, len(b) - 1, 2):
-        even = _combined(builder, target, (b[i] + b[i + 1]) / 2, values)
-        odd = _combined(builder, target, (b[i] - b[i + 1]) / 2, values)
+    return _at_points(builder, target, matrices(results)[2], values)
+
+
+def _at_points(builder: Builder, target: Target, matrix: Array, values: Sequence[Expr]) -> list[Expr]:
+    """A matrix with a row for each point times values."""
+    last = len(matrix) - 1
+    found = {row: _combined(builder, target, matrix[row], values) for row in (0, last)}
+    for i in range(1, last, 2):
+        even = _combined(builder, target, (matrix[i] + matrix[i + 1]) / 2, values)
+        odd = _combined(builder, target, (matrix[i] - matrix[i + 1]) / 2, values)
         found[i], found[i + 1] = _butterfly(builder, even, odd)
-    return [found[row] for row in range(len(b))]
+    return [found[row] for row in range(last + 1)]
 
 
 def of_products(builder: Builder, target: Target, results: int, products: Sequence[Expr]) -> list[Expr]:

@@ -1,23 +1,29 @@
-"""Convolutions of 3 by 3 taps by fewer multiplications (Winograd): `precision: fast` only.
+"""Convolutions of 3 by 3 taps by fewer multiplications (Winograd).
 
 The result is cut into tiles of 2 by 2 or 4 by 4 pixels. A first kernel brings the 4 by 4 or 6 by 6 pixels that a tile
-sees to pairs of points (`toom_cook.py`), for every channel. A second multiplies, at every pair of points, tiles by
-channels with the weights, which were transformed while compiling, and turns the products of a block of tiles, which
-are still in the second cache, into results: four or sixteen ninths as many pixels for each product as the direct sum.
+sees to pairs of points (`toom_cook.py`), for every channel. A second takes a block of tiles and a panel of columns: it
+brings the weights there too, multiplies at every pair of points tiles by channels with channels by columns, and turns
+the products, which are still in the second cache, into results: four or sixteen ninths as many pixels for each product
+as the direct sum. Weights are kept as they are given: at points they would take 16/9 or 4 times the memory.
 
-The error of a result is bounded by the largest pixel of its tile, and one that is infinite or NaN spoils them all.
+The error of a result is bounded by the largest pixel of its tile, and one that is infinite or NaN would spoil them all.
+So by default tiles are of 2 by 2 results, whose error on alike pixels is below that of the direct sum, and the first
+kernel looks for tiles whose pixels are not (`winograd_guard.py`), which the second sums directly (`winograd_direct.py`).
+With `precision: fast`, tiles may be of 4 by 4 and nothing is looked for.
 """
 
 from __future__ import annotations
 
+from xlac.ir.dims import at_opt
 from xlac.ir.graph import Node
 from xlac.ops.contraction import Conv
-from xlac.schedule import epilogue, operands, tiles, toom_cook, winograd_kernels
+from xlac.schedule import epilogue, operands, tiles, toom_cook, winograd_pixels, winograd_products
 from xlac.schedule.contraction import Source
 from xlac.schedule.elements import linear, row_major
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.group import Group, Launching, Scheduled
-from xlac.schedule.winograd_kernels import Tiling
+from xlac.schedule.winograd_guard import Guard
+from xlac.schedule.winograd_tiling import Tiling, cut
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Ramp, Var
@@ -27,15 +33,18 @@ FAR = 4.5  # bytes a cycle of weights that no second cache holds
 MOVED = 12  # bytes a cycle of transformed pixels, written and read
 TRANSFORM = 2.5  # cycles a vector of a tile's transform takes, for each pair of points
 
+LOOK = 1.0  # cycles a vector of pixels takes to be compared with others of its tile
+
 
 # ---- whether and how ------------------------------------------------------------------------------
 
 
 def chosen(hero: Node, target: Target) -> Tiling | None:
     """The tiling that takes the fewest cycles, or None where the direct sum does or the form is not served."""
-    if not target.fast or target.size or target.warp or not target.vector_bytes:
+    if target.size or target.warp or not target.vector_bytes:
         return None
-    candidates = [found for results in toom_cook.POINTS if (found := served(hero, results, target)) is not None]
+    sides = toom_cook.POINTS if target.fast else (2,)
+    candidates = [found for results in sides if (found := served(hero, results, target)) is not None]
     if not candidates:
         return None
     best = min(candidates, key=lambda t: _cycles(t, target))
@@ -57,7 +66,7 @@ def served(hero: Node, results: int, target: Target) -> Tiling | None:
     lanes = target.lanes(DType.F32)
     if channels % lanes or columns % lanes:
         return None
-    return Tiling(results, batch, (height, width), (op.low[0], op.low[1]), (down, across), channels, columns)
+    return Tiling(results, batch, (height, width), (op.low[0], op.low[1]), (down, across), channels, columns, not target.fast)
 
 
 def _products(target: Target, rows: int, columns: int, depth: int) -> float:
@@ -69,21 +78,23 @@ def _products(target: Target, rows: int, columns: int, depth: int) -> float:
 
 def _cycles(t: Tiling, target: Target) -> float:
     """Cycles that all threads take together, or weights take to come."""
+    each = t.points / target.lanes(DType.F32)
     products = t.points * _products(target, t.tiles, t.columns, t.channels)
-    transforms = t.points * t.tiles * (t.channels + t.columns) / target.lanes(DType.F32) * TRANSFORM
+    transforms = each * (t.tiles * (t.channels + t.columns) + at_opt(cut(t, target).blocks) * t.channels * t.columns) * TRANSFORM
     moved = t.points * t.tiles * t.channels * DType.F32.nbytes / MOVED
-    return max(products, _waiting(t.points * t.channels * t.columns, target)) + transforms + moved
+    looks = each * t.tiles * t.channels * LOOK if t.guarded else 0.0
+    return max(products, _waiting(t, target)) + transforms + moved + looks
 
 
 def _direct(t: Tiling, target: Target) -> float:
     """The same for the sum over taps and channels."""
     depth = toom_cook.TAPS**2 * t.channels
     rows = t.batch * t.pixels[0] * t.pixels[1]
-    return max(_products(target, rows, t.columns, depth), _waiting(depth * t.columns, target))
+    return max(_products(target, rows, t.columns, depth), _waiting(t, target))
 
 
-def _waiting(weights: int, target: Target) -> float:
-    size = weights * DType.F32.nbytes
+def _waiting(t: Tiling, target: Target) -> float:
+    size = toom_cook.TAPS**2 * t.channels * t.columns * DType.F32.nbytes
     return target.threads * size / FAR if size > target.l2_bytes // 2 else 0.0
 
 
@@ -96,6 +107,9 @@ def schedule(group: Group, target: Target, name: str, t: Tiling) -> Scheduled | 
     kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
     if kernel is None or not Source(kernel.value, DType.F32).constant:
         return None
+    assert isinstance(kernel.value, Node)
+    if kernel.value.type.dtype is not DType.F32:
+        return None  # quantised: they are to be small
     after = epilogue.of(group, hero)
     if after is None or not all(_dense(after, node) for node in group.outputs):
         def alone(part: Group) -> Scheduled:
@@ -108,9 +122,11 @@ def schedule(group: Group, target: Target, name: str, t: Tiling) -> Scheduled | 
     made: tuple[Launching, ...] = ()
     if x is None or x.strides[-1] != 1:
         x, made = operands.materialize(hero.inputs[0], group, target, f"{name}_x")
-    kernels = winograd_kernels.launches(group, target, name, after, t, x, kernel)
+    guard = Guard.of(t, kernel) if t.guarded else None
+    first, seen = winograd_pixels.launch(group, target, f"{name}_points", t, x, guard)
+    second = winograd_products.launch(group, target, name, after, t, seen, x, kernel, guard)
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
-    return Scheduled((*made, *kernels), epilogue.in_place(after, used))
+    return Scheduled((*made, first, second), epilogue.in_place(after, used))
 
 
 def _dense(after: Epilogue, node: Node) -> bool:
