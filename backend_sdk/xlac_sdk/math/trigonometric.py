@@ -7,7 +7,7 @@ from math import pi
 from xlac_sdk.dtypes import DType
 from xlac_sdk.math import payne
 from xlac_sdk.math.comparison import magnitude, sign_bit, with_sign
-from xlac_sdk.math.parts import nearest_integer
+from xlac_sdk.math.parts import nearest_integer, two_sum
 from xlac_sdk.math.writer import Value, Writer
 
 # (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2/2) / r^4 in r^2, for |r| <= pi/4 and a little more: errors
@@ -76,8 +76,11 @@ def _reduced(m: Writer, x: Value) -> tuple[Value, Value]:
     limit = FUSED_LIMIT_F32 if fused else LIMIT[x.dtype]
     n, quadrant = nearest_integer(m, a, 2 / pi)
     r = a
-    for part in parts:
+    for part in parts if fused else parts[:-2]:
         r = m.fma(n, -part, r)
+    if not fused:  # two parts are left that would both round it
+        r, lost = two_sum(r, n * -parts[-2])
+        r = r + m.fma(n, -parts[-1], lost)
     if m.fast:
         return quadrant, r
     far = limit < a
