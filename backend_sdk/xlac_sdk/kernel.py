@@ -55,7 +55,6 @@ class Buffer:
 
 # ---- expressions -----------------------------------------------------------------------------
 # Schedules look expressions up by value all the time: those of index arithmetic hash what tells most of them apart.
-# Schedules look expressions up by value all the time: those of index arithmetic hash what tells most of them apart.
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +64,6 @@ class Const:
     value: int | float | bool
     dtype: DType
     lanes: int = 1
-
-    def __hash__(self) -> int:
-        return hash(self.value)
 
     def __hash__(self) -> int:
         return hash(self.value)
@@ -93,9 +89,6 @@ class Var:
     def __hash__(self) -> int:
         return hash(self.name)
 
-    def __hash__(self) -> int:
-        return hash(self.name)
-
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
@@ -104,9 +97,6 @@ class Ramp:
     base: Expr
     stride: int
     lanes: int
-
-    def __hash__(self) -> int:
-        return hash(self.base)
 
     def __hash__(self) -> int:
         return hash(self.base)
@@ -156,9 +146,6 @@ class Apply:
     operands: tuple[Expr, ...]
     dtype: DType
     lanes: int = 1
-
-    def __hash__(self) -> int:
-        return hash(self.operands)
 
     def __hash__(self) -> int:
         return hash(self.operands)
