@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.math.comparison import magnitude, sign_bit, with_sign
+from xlac_sdk.math.exponential import bounded_exp
 from xlac_sdk.math.writer import Value, Writer
-from xlac_sdk.primitives import Primitive as P
 
 # erf(x) / x - 1 in x^2, for |x| <= 1: errors 2^-30, 2^-62
 NEAR = {
@@ -41,5 +41,5 @@ def erf(m: Writer, x: Value) -> Value:
     a = magnitude(x).at_most(END[x.dtype])
     z = a * a
     near = m.fma(m.polynomial(z, NEAR[x.dtype]), a, a)
-    far = 1.0 - m.apply(P.EXP, -m.polynomial(a - 1.0, FAR[x.dtype]))
+    far = 1.0 - bounded_exp(m, -m.polynomial(a - 1.0, FAR[x.dtype]))
     return with_sign(m.select(a < 1.0, near, far), sign_bit(x))

@@ -63,12 +63,25 @@ def _reduced(m: Writer, x: Value) -> tuple[Value, Value, Value]:
 def exp(m: Writer, x: Value) -> Value:
     """e^x = 2^n (1 + r + r^2 q(r)): 1 ulp; denormal results rounded once more. Fast: they are 0."""
     x = x.at_least((FAST if m.fast else RANGE)[x.dtype][0]).at_most((FAST if m.fast else RANGE)[x.dtype][1])
+    p, exponent = _significand(m, x)
+    return p * power_of_two(m, exponent, x) if m.fast else scaled(m, p, exponent)
+
+
+def bounded_exp(m: Writer, x: Value) -> Value:
+    """The same for |x| up to 80, or NaN: neither clamped nor scaled twice."""
+    if m.spells(P.EXP, (x,)):
+        return m.native(P.EXP, x)
+    p, exponent = _significand(m, x)
+    return p * power_of_two(m, exponent, x)
+
+
+def _significand(m: Writer, x: Value) -> tuple[Value, Value]:
+    """1 + r + r^2 q(r), and n."""
     exponent, n, high = _reduced(m, x)
     r = m.fma(n, -LN2[x.dtype][1], high)
-    p = m.polynomial(r, (1.0, 1.0, *EXP[x.dtype])) if m.fused(x.dtype) else m.fma(m.polynomial(r, EXP[x.dtype]), r * r, r) + 1.0
-    if m.fast:
-        return p * power_of_two(m, exponent, x)
-    return scaled(m, p, exponent)
+    if m.fused(x.dtype):
+        return m.polynomial(r, (1.0, 1.0, *EXP[x.dtype])), exponent
+    return m.fma(m.polynomial(r, EXP[x.dtype]), r * r, r) + 1.0, exponent
 
 
 def exp2(m: Writer, x: Value) -> Value:
@@ -114,7 +127,7 @@ def tanh(m: Writer, x: Value) -> Value:
     a = magnitude(x).at_most(10.0 if x.dtype is DType.F32 else 20.0)
     z = a * a
     near = m.fma(m.polynomial(z, TANH[x.dtype]), z * a, a)
-    far = 1.0 - 2.0 / (m.apply(P.EXP, a + a) + 1.0)
+    far = 1.0 - 2.0 / (bounded_exp(m, a + a) + 1.0)
     return with_sign(m.select(a < TANH_SPLIT, near, far), sign_bit(x))
 
 
