@@ -47,6 +47,20 @@ def test_transposed_tiles_are_cut_at_both_edges() -> None:
     check_group(group_of(Kind.ELEMENTWISE, Node.of(Transpose((1, 0)), x)))
 
 
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16, DType.I8, DType.BOOL], ids=str)
+@pytest.mark.parametrize("shape", [(48, 80), (2, 64, 8, 8), (96, 36)], ids=str)
+def test_transpositions_by_squares(shape: tuple[int, ...], dtype: DType) -> None:
+    """Whole squares of vectors, blocks that the edges cut, axes that are one, and 36 columns, which are no whole vectors."""
+    x = param("x", shape, dtype)
+    check_group(group_of(Kind.ELEMENTWISE, Node.of(Transpose((0, 2, 3, 1) if len(shape) == 4 else (1, 0)), x)))
+
+
+def test_a_transposition_in_vectors_turns_squares_around_in_registers() -> None:
+    group = group_of(Kind.ELEMENTWISE, Node.of(Transpose((1, 0)), param("x", (64, 96))))
+    (launching,) = schedule(group, MASKED, "kernel").launches
+    assert "Shuffle(" in repr(launching.kernel.body)
+
+
 def test_concatenations_and_paddings() -> None:
     x, y = param("x", (4, 11)), param("y", (4, 6))
     check_group(group_of(Kind.ELEMENTWISE, Node.of(Concat(1), Node.of(Exp(), x), y, x)))

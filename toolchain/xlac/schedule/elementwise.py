@@ -38,6 +38,8 @@ from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
 TILE = 32  # elements a side of the blocks in which a transposition is done
+Square = tuple[int, Callable[[dict[Run, Expr], Expr, Expr], None]]
+"""Lanes, and what moves so many rows by so many columns."""
 STREAM = 4  # times the last cache that outputs must exceed before they are written past it
 
 
@@ -127,7 +129,7 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
 
     crossed = [run for run in loops[:-1] if strided(inner, survey) and contiguous(run, survey, job.shape)]
     if crossed and inner.usual > TILE and crossed[-1].usual > TILE // 4:
-        _tiles(elements, loops[:-1], inner, crossed[-1], each, strip)
+        _tiles(elements, loops[:-1], inner, crossed[-1], each, strip, _squares(elements, job, survey, crossed[-1], inner))
         return
     rows = at_opt(volume(tuple(run.extent for run in loops[:-1])))
     chunk = chunk_of(lanes * copies, each)
@@ -143,21 +145,51 @@ def _nest(elements: Elements, job: Job, survey: Survey, *, streaming: bool) -> N
 
 def _tiles(
     elements: Elements, rest: Sequence[Run], inner: Run, crossed: Run, each: int,
-    strip: Callable[[dict[Run, Expr], build.Number, build.Number], None],
+    strip: Callable[[dict[Run, Expr], build.Number, build.Number], None], square: Square | None,
 ) -> None:  # fmt: skip
-    """A transposition, in square blocks that stay in the cache: some operands run along one axis, some along the other."""
+    """A transposition, in square blocks that stay in the cache: some operands run along one axis, some along the other.
+
+    Where there is a `square` of so many lanes, blocks are made of these.
+    """
     builder, target = elements.builder, elements.target
     around = [run for run in rest if run is not crossed]
     down, across = pieces_of(crossed.extent, TILE), pieces_of(inner.extent, TILE)
     with outer(builder, target, [*around, down, across], TILE * TILE * each) as counters:
         top, left = build.mul(counters.pop(down), TILE), build.mul(counters.pop(across), TILE)
         bottom = _end(builder, top, crossed.extent)
+        if square:
+            lanes, turn = square
+            with builder.loop("t", top, bottom, lanes) as row, builder.loop("i", left, _end(builder, left, inner.extent), lanes) as column:
+                turn(counters, row, column)
+            return
         with builder.loop("t", top, bottom) as row:
             counters[crossed] = row
             if divisor(inner.extent) % TILE:
                 strip(counters, left, build.sub(_end(builder, left, inner.extent), left))
             else:
                 strip(counters, left, TILE)
+
+
+def _squares(elements: Elements, job: Job, survey: Survey, crossed: Run, inner: Run) -> Square | None:
+    """What turns a square of vectors around in registers, where one operand that runs along `crossed` is moved and no more."""
+    from xlac.schedule.packing import TURNED, transposed
+
+    builder, lanes = elements.builder, lanes_for(elements.target, survey.dtypes, inner.extent)
+    accesses, axis = survey.accesses, crossed.axes[-1]
+    moved = len(job.stores) == 1 and not survey.flops and len(accesses) == 2 and accesses[0].strides[axis] == 1
+    whole = all(isinstance(run.extent, int) and run.extent % lanes == 0 for run in (crossed, inner))
+    if not moved or not whole or accesses[0].opaque or survey.opaque or not 1 < lanes <= TURNED or elements.target.size:
+        return None
+    ((value, output, shift),) = job.stores
+
+    def turn(counters: dict[Run, Expr], row: Expr, column: Expr) -> None:
+        along = {**counters, crossed: build.ramp(row, 1, lanes)}
+        read = [elements.at(value, expand({**along, inner: build.add(column, i)}, job.shape)) for i in range(lanes)]
+        for i, turned in enumerate(transposed(builder, read)):
+            at = expand({**counters, crossed: build.add(row, i), inner: build.ramp(column, 1, lanes)}, job.shape)
+            elements.store(output, tuple(build.add(a, s) if s else a for a, s in zip(at, shift, strict=True)), turned)
+
+    return lanes, turn
 
 
 def _end(builder: Builder, start: Expr, extent: Dim) -> Expr:
