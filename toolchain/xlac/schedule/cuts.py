@@ -15,7 +15,7 @@ from xlac.schedule.tiles import OpenSplit, Split, Tile, split_of
 from xlac_sdk.target import Target
 
 PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thread
-PIECES = 64  # pieces a thread of a contraction that is split: the last one decides how long threads wait for one another
+PIECES = 16  # pieces a thread of a contraction that is split: the last one is waited for, but each reads its panel anew
 PIECE_FLOPS = 1 << 18  # operations of such a piece at least
 
 
