@@ -31,14 +31,13 @@ from xlac.ir.dims import Dim, Shape, Sym, symbols, volume
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Elementwise, Index, Operand
 from xlac.ops import leaf
-from xlac.schedule.group import Group, Launching, Scratch, Value, open_sizes
+from xlac.schedule.group import Group, Launching, Scratch, Value, open_sizes, origins
 from xlac.schedule.remembered import Remembered
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Access, Buffer, Const, Expr, Kernel, Ramp, Splat, Work
 from xlac_sdk.primitives import Primitive
-from xlac_sdk.source import Origin
 from xlac_sdk.target import Target
 
 Read = Callable[[Index], Expr]
@@ -278,11 +277,6 @@ def alignment(buffer: Buffer, where: Expr) -> int:
 def is_immediate(node: Node) -> bool:
     """True for a group input that becomes a number in the code instead of a parameter."""
     return isinstance(node.op, leaf.Const) and node.op.uniform is not None
-
-
-def origins(group: Group) -> tuple[Origin, ...]:
-    """Where the group's nodes came from, each place once."""
-    return tuple(dict.fromkeys(n.origin for n in group.nodes if n.origin is not None))
 
 
 def widest(group: Group) -> DType:

@@ -54,7 +54,8 @@ class Job:
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
     """One launch for a group of one shape; a large group of several shapes takes one for each."""
     found = [job for job in jobs(group) if volume(job.shape) != 0]
-    large = len(found) > 1 and (cost.work(group).flops + cost.work(group).bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in found))
+    work = cost.work(group)
+    large = len(found) > 1 and (work.flops + work.bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in found))
     launches: list[Launching] = []
     in_place: list[tuple[Node, Node]] = []
     for number, batch in enumerate([[job] for job in found] if large else [found]):
@@ -68,7 +69,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
             _nest(elements, job, survey, streaming=_streams(group, target))
             if len(found) == 1:
                 in_place = overwritten(dry.elements, survey)
-        launches.append(elements.launch(f"{name}_{number}" if number else name, cost.work(group)))
+        launches.append(elements.launch(f"{name}_{number}" if number else name, work))
     return Scheduled(tuple(launches), tuple(in_place))
 
 

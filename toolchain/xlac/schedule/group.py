@@ -12,6 +12,7 @@ from xlac.ir.op import Array, attributes
 from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Kernel, Work
+from xlac_sdk.source import Origin
 
 
 class Kind(Enum):
@@ -50,6 +51,8 @@ class Group:
     reason: str = ""
     barriers: Mapping[Node, str] = field(default_factory=dict)
     members: frozenset[Node] = field(init=False, default=frozenset(), repr=False)
+    sizes: tuple[Sym, ...] | None = field(init=False, default=None, repr=False)  # `open_sizes`, once they were asked for
+    places: tuple[Origin, ...] | None = field(init=False, default=None, repr=False)  # `origins`, likewise
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", frozenset(self.nodes))
@@ -150,6 +153,20 @@ class Partition:
 
 def open_sizes(group: Group) -> tuple[Sym, ...]:
     """The symbols in the types and attributes of a group, by name: what its kernels are launched with."""
+    if group.sizes is None:
+        object.__setattr__(group, "sizes", _open_sizes(group))
+    return group.sizes or ()
+
+
+def origins(group: Group) -> tuple[Origin, ...]:
+    """Where the group's nodes came from, each place once."""
+    if group.places is None:
+        found = dict.fromkeys(n.origin for n in group.nodes if n.origin is not None)
+        object.__setattr__(group, "places", tuple(found))
+    return group.places or ()
+
+
+def _open_sizes(group: Group) -> tuple[Sym, ...]:
     found: set[Symbol] = set()
     for node in (*group.inputs, *group.nodes):
         for type in node.results:
