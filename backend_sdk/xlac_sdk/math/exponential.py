@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.math.comparison import magnitude, sign_bit, with_sign
-from xlac_sdk.math.parts import nearest_integer, power_of_two, scaled
+from xlac_sdk.math.parts import nearest_integer, power_of_two, scaled, scaled_down
 from xlac_sdk.math.writer import Value, Writer
 from xlac_sdk.primitives import Primitive as P
 
@@ -75,6 +75,14 @@ def bounded_exp(m: Writer, x: Value) -> Value:
     return p * power_of_two(m, exponent, x)
 
 
+def falling_exp(m: Writer, x: Value) -> Value:
+    """The same for x up to 0, or NaN."""
+    if m.spells(P.EXP, (x,)):
+        return m.native(P.EXP, x)
+    p, exponent = _significand(m, x.at_least((FAST if m.fast else RANGE)[x.dtype][0]))
+    return p * power_of_two(m, exponent, x) if m.fast else scaled_down(m, p, exponent)
+
+
 def _significand(m: Writer, x: Value) -> tuple[Value, Value]:
     """1 + r + r^2 q(r), and n."""
     exponent, n, high = _reduced(m, x)
@@ -136,7 +144,7 @@ def sigmoid(m: Writer, x: Value) -> Value:
 
     The quotient is corrected for what 1 + e lost; its relative change is that over 1 + e. Fast: it is not.
     """
-    e = m.apply(P.EXP, -magnitude(x))
+    e = falling_exp(m, -magnitude(x))
     below = x < 0.0
     divisor = e + 1.0
     quotient = m.select(below, e, e.like(1.0)) / divisor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlac_sdk.dtypes import DType
 from xlac_sdk.math.comparison import magnitude
 from xlac_sdk.math.exponential import EXP, LN2, LOG2E
-from xlac_sdk.math.parts import Pair, nearest_integer, power_of_two, scaled, two_product
+from xlac_sdk.math.parts import Pair, nearest_integer, power_of_two, scaled_down, two_product
 from xlac_sdk.math.writer import Value, Writer
 
 # (Phi(x) - 1/2) / x in x^2, up to SMALL, relative to Phi(-|x|): errors 2^-28, 2^-58
@@ -47,7 +47,7 @@ def gelu(m: Writer, x: Value) -> Value:
     exponent, grown = _density(m, a)
     share, lost = _share(m, a)
     tail = share + m.fma(share, grown, lost)
-    tail = tail * power_of_two(m, exponent, x) if m.fast else scaled(m, tail, exponent)
+    tail = tail * power_of_two(m, exponent, x) if m.fast else scaled_down(m, tail, exponent)
     near = x * m.fma(m.polynomial(x * x, NEAR[kind]), x, 0.5)
     return m.select(magnitude(x) < SMALL, near, x.at_least(-0.0) - tail)
 
