@@ -126,7 +126,7 @@ DECLINED = {
     "odd channels": conv((1, 56, 56, 60), 64),
     "odd columns": conv(LARGE, 60),
     "open": conv((Sym((((Symbol("batch", 1, 8, 4),), 1),)), 56, 56, 64), 64),
-    "weights that memory brings too late": conv((1, 2, 2, 1024), 1024),
+    "weights that memory brings too late": conv((1, 7, 7, 512), 512),
 }  # fmt: skip
 
 

@@ -77,17 +77,17 @@ def _products(target: Target, rows: int, columns: int, depth: int) -> float:
 
 
 def _cycles(t: Tiling, target: Target) -> float:
-    """Cycles that all threads take together, or weights take to come."""
+    """Cycles that all threads take together. Weights come while they are brought to points, not while there is arithmetic to do."""
     each = t.points / target.lanes(DType.F32)
     products = t.points * _products(target, t.tiles, t.columns, t.channels)
     transforms = each * (t.tiles * (t.channels + t.columns) + at_opt(cut(t, target).blocks) * t.channels * t.columns) * TRANSFORM
     moved = t.points * t.tiles * t.channels * DType.F32.nbytes / MOVED
     looks = each * t.tiles * t.channels * LOOK if t.guarded else 0.0
-    return max(products, _waiting(t, target)) + transforms + moved + looks
+    return products + _waiting(t, target) + transforms + moved + looks
 
 
 def _direct(t: Tiling, target: Target) -> float:
-    """The same for the sum over taps and channels."""
+    """The same for the sum over taps and channels, which fetches weights meanwhile."""
     depth = toom_cook.TAPS**2 * t.channels
     rows = t.batch * t.pixels[0] * t.pixels[1]
     return max(_products(target, rows, t.columns, depth), _waiting(t, target))
