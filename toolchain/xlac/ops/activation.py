@@ -162,8 +162,8 @@ class Gelu(Formula):
         if self.approximate == "none":
             return Node.of(native.GeluExact(), x)
         cube = build.mul(build.mul(x, x), x)
-        inner = build.mul(build.add(build.mul(cube, 0.044715), x), math.sqrt(2 / math.pi))
-        return build.mul(build.mul(x, 0.5), build.add(tanh(inner), 1.0))
+        inner = build.mul(build.add(build.mul(cube, 0.044715), x), math.sqrt(8 / math.pi))
+        return build.mul(x, sigmoid(inner))  # (1 + tanh u)/2 is sigmoid(2 u), which does not cancel
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

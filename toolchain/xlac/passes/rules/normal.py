@@ -1,4 +1,5 @@
-"""x times the normal distribution function, written by hand: x/2 (1 + erf(x / sqrt 2)), its factors in any order."""
+"""Distribution functions that were written by hand, factors in any order: the normal one, x/2 (1 + erf(x / sqrt 2)), and
+the logistic one, (1 + tanh u)/2, which is what the approximation of the first by tanh multiplies x with."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from math import sqrt
 import numpy as np
 
 from xlac.ir.graph import Node
+from xlac.ir.op import Op
 from xlac.ops import build
-from xlac.ops.native import GeluExact, Neg
+from xlac.ops.native import GeluExact, Neg, Sigmoid, Tanh
 from xlac.ops.scalar import Add, Div, Erf, Mul
 from xlac.ops.special import Erfc
 from xlac.passes.rule import Example, Site, constant, rule
@@ -26,6 +28,10 @@ def erf(x: Node) -> Node:
 
 def erfc(x: Node) -> Node:
     return Node.of(Erfc(), x)
+
+
+def tanh(x: Node) -> Node:
+    return Node.of(Tanh(), x)
 
 
 def of_x(form: Callable[[Node], Node], dtype: DType = DType.F32) -> Example:
@@ -58,6 +64,33 @@ def gelu_by_hand(node: Node, site: Site) -> Node | None:
     return None
 
 
+@rule(
+    Mul,
+    examples=[
+        of_x(lambda x: build.mul(build.mul(x, 0.5), build.add(tanh(build.mul(x, 0.8)), 1.0))),
+        of_x(lambda x: build.mul(0.5, build.mul(x, build.add(1.0, tanh(x))))),
+        of_x(lambda x: build.mul(x, build.add(build.mul(tanh(x), 0.5), 0.5)), DType.F64),
+        of_x(lambda x: build.mul(build.add(tanh(x), 1.0), 0.5)),
+    ],
+    sharpens=True,
+)
+def sigmoid_by_tanh(node: Node, site: Site) -> Node | None:
+    """(1 + tanh u)/2 is sigmoid(2 u), which does not cancel for negative u."""
+    if node.type.dtype not in FULL:
+        return None
+    for part in _parts(node, DEPTH):
+        u, times = _one_and(part, Tanh) or (None, 0.0)
+        if u is not None:
+            factors, number = _factors(node, (part,), DEPTH)
+            if factors.count(part) == 1 and 2.0 * number * times == 1.0:
+                factors.remove(part)
+                found = site.make(Sigmoid(), site.make(Add(), u, u))
+                for other in factors:
+                    found = site.make(Mul(), other, found)
+                return found
+    return None
+
+
 def _parts(node: Node, depth: int) -> Iterator[Node]:
     """The sums and functions that a product is made of."""
     if isinstance(node.op, Add | Erfc):
@@ -72,13 +105,21 @@ def _distribution(node: Node) -> tuple[Node, float] | None:
     if isinstance(node.op, Erfc):
         x = _divided(node.inputs[0], -sqrt(2))
         return None if x is None else (x, 2.0)
+    inner, times = _one_and(node, Erf) or (None, 0.0)
+    x = None if inner is None else _divided(inner, sqrt(2))
+    return None if x is None else (x, 2.0 * times)
+
+
+def _one_and(node: Node, function: type[Op]) -> tuple[Node, float] | None:
+    """u and k, where a node is k (1 + f(u)), which may be written k + k f(u)."""
+    if not isinstance(node.op, Add):
+        return None
     for one, other in (node.inputs, node.inputs[::-1]):
         number = constant(other)
         if number is not None:
-            (function, *rest), times = _factors(one, (), 1)
-            if not rest and isinstance(function.op, Erf) and times == float(number):
-                x = _divided(function.inputs[0], sqrt(2))
-                return None if x is None else (x, 2.0 * times)
+            (found, *rest), times = _factors(one, (), 1)
+            if not rest and isinstance(found.op, function) and times == float(number):
+                return found.inputs[0], times
     return None
 
 
@@ -113,4 +154,4 @@ def _factors(node: Node, whole: tuple[Node, ...], depth: int) -> tuple[list[Node
     return (left, one / other) if not right and other else ([node], 1.0)
 
 
-NORMAL = (gelu_by_hand,)
+NORMAL = (gelu_by_hand, sigmoid_by_tanh)

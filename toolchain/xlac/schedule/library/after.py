@@ -12,7 +12,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import leaf, view
 from xlac.ops.convert import Cast
-from xlac.ops.native import Tanh
+from xlac.ops.native import Sigmoid, Tanh
 from xlac.ops.scalar import Add, Max, Mul, Sub
 from xlac.schedule import operands
 from xlac.schedule.elements import row_major
@@ -24,7 +24,15 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.products import GELU, RELU, Products, activated
 
 MOVING = view.Reshape | view.Transpose
-SMOOTH: dict[type, Callable[..., Array]] = {Add: np.add, Sub: np.subtract, Mul: np.multiply, Tanh: np.tanh}
+
+
+def _logistic(x: Array) -> Array:
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
+
+
+SMOOTH: dict[type, Callable[..., Array]] = {
+    Add: np.add, Sub: np.subtract, Mul: np.multiply, Tanh: np.tanh, Sigmoid: _logistic,
+}  # fmt: skip
 """A function made of these alone is known from some of its values."""
 PROBES = np.linspace(-6, 6, 61)
 CLOSE = 1e-4  # relative: constants may be rounded to halves' neighbours, never to another function
