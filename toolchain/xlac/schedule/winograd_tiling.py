@@ -67,8 +67,8 @@ def plane(size: int) -> int:
 
 
 def tile_of(t: Tiling, target: Target) -> Tile:
-    """The block of products that stays in registers."""
-    return tiles.choose(target, DType.F32, (1, t.tiles), t.columns, t.channels)
+    """The block of products that stays in registers. A chunk's weights at one pair of points are few enough for the first cache."""
+    return tiles.choose(target, DType.F32, (1, t.tiles), t.columns)
 
 
 def cut(t: Tiling, target: Target) -> Cut:
