@@ -46,6 +46,18 @@ def test_pages_of_llvm_are_given_back_and_come_again() -> None:
     assert mapped() > 1 << 20
 
 
+@pytest.mark.parametrize(("length", "given"), [(objects.LONG, ["optimise", "give_back"]), (objects.LONG - 1, ["optimise"])])
+def test_pages_of_optimising_a_long_text_are_given_back_before_code_is_generated(
+    length: int, given: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects.code_generator(host())  # gives back when it is made
+    said: list[str] = []
+    for module, name in ((objects, "optimise"), (resident, "give_back")):
+        monkeypatch.setattr(module, name, told(getattr(module, name), name, said))
+    assert b"two" in objects.compile_here(TEXT.ljust(length), host())
+    assert said == given
+
+
 def test_where_nothing_is_known_of_the_library_nothing_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "another")
     resident._unwritten.cache_clear()
@@ -90,11 +102,11 @@ def test_large_constants_are_made_when_llvm_has_given_its_memory_back(monkeypatc
     np.testing.assert_array_equal(found, np.arange(16) + 1)
 
 
-def told(function: Callable[[], object], name: str, said: list[str]) -> Callable[[], object]:
+def told(function: Callable[..., object], name: str, said: list[str]) -> Callable[..., object]:
     """The function, which says first that it is called."""
 
-    def call() -> object:
+    def call(*given: object) -> object:
         said.append(name)
-        return function()
+        return function(*given)
 
     return call

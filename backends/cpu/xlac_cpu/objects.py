@@ -10,6 +10,8 @@ from xlac_cpu import resident
 from xlac_cpu.machine import Machine, ask, host
 from xlac_sdk.source import Diagnostic, XlacError
 
+LONG = 64 << 10  # characters of a text that LLVM works on for so long that a millisecond more is not felt
+
 
 class CodeError(XlacError):
     """LLVM refused text that we wrote: our bug."""
@@ -40,7 +42,10 @@ def assembly(text: str) -> str:
 
 
 def compile_here(text: str, machine: Machine) -> bytes:
+    """The object of a module. What optimising took of LLVM's library is given back first: generating code takes other parts."""
     optimised, generator = optimise(text, machine)
+    if len(text) >= LONG:
+        resident.give_back()
     return bytes(generator.emit_object(optimised))
 
 
