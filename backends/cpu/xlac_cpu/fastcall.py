@@ -70,7 +70,7 @@ def object_code() -> bytes:
     offsets = {f"{block}_{name}": offset for block, names in blocks.items() for name, offset in names.items()}
     text = Path(__file__).parent.joinpath("templates", "fastcall.ll").read_text(encoding="utf-8")
     header = json.dumps(machine.settings, sort_keys=True)
-    return objects.object_code(Template(text).substitute(offsets, header=header, triple=machine.triple))
+    return objects.object_code(Template(text).substitute(offsets, header=header, triple=machine.triple), sparing=True)
 
 
 @cache

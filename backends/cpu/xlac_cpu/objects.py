@@ -24,12 +24,12 @@ def machine_of(text: str) -> Machine:
     return Machine(**json.loads(text[: text.index("\n")].removeprefix("; xlac ")))
 
 
-def object_code(text: str) -> bytes:
-    """The object file of a module; in another process when it is for another kind of machine."""
+def object_code(text: str, sparing: bool = False) -> bytes:
+    """The object file of a module, made with little memory where `sparing`; in another process when it is for another kind of machine."""
     machine = machine_of(text)
     if machine.arch != host().arch:
         return ask({"do": "object", "triple": machine.triple, "text": text})
-    return compile_here(text, machine)
+    return compile_here(text, machine, sparing)
 
 
 def assembly(text: str) -> str:
@@ -41,10 +41,10 @@ def assembly(text: str) -> str:
     return str(generator.emit_assembly(optimised))
 
 
-def compile_here(text: str, machine: Machine) -> bytes:
+def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
     """The object of a module. What optimising took of LLVM's library is given back first: generating code takes other parts."""
     optimised, generator = optimise(text, machine)
-    if len(text) >= LONG:
+    if sparing or len(text) >= LONG:
         resident.give_back()
     return bytes(generator.emit_object(optimised))
 
