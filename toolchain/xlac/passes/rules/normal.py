@@ -142,7 +142,7 @@ def _divided(node: Node, divisor: float) -> Node | None:
 
 
 def _factors(node: Node, whole: tuple[Node, ...], depth: int) -> tuple[list[Node], float]:
-    """A product's factors, and the number among them; those named are not looked into."""
+    """A product's factors, and the number among them; those named are not looked into, nor products that hold neither."""
     number = constant(node)
     if number is not None and node not in whole:
         return [], float(number)
@@ -150,7 +150,8 @@ def _factors(node: Node, whole: tuple[Node, ...], depth: int) -> tuple[list[Node
         return [node], 1.0
     (left, one), (right, other) = (_factors(i, whole, depth - 1) for i in node.inputs)
     if isinstance(node.op, Mul):
-        return left + right, one * other
+        apart = one * other != 1.0 or any(part in whole for part in left + right)
+        return (left + right, one * other) if apart else ([node], 1.0)
     return (left, one / other) if not right and other else ([node], 1.0)
 
 
