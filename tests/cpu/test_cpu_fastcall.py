@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -181,10 +182,7 @@ def test_it_is_made_once_calls_show_that_it_pays() -> None:
             if not (np.array_equal(found["s"], mine + B) and np.array_equal(found["p"], mine * B)):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=call, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(call, range(4)))
     assert not wrong and executable.fast is not None and model._fast is executable.fast
     assert right(tuple(model(A, B).values()))

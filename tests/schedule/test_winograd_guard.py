@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from contraction_harness import TARGETS, agree, compute, cpu, group, meaning, param, values
+from test_winograd import SIZES
 
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
@@ -91,18 +92,6 @@ def test_only_tiles_that_must_are_summed_directly(value: float, tiles: list[tupl
     (got,) = compute(made, TARGETS["avx512"], given)
     seen = [(y, x) for y, x in product(range(3), repeat=2) if not got[0, 2 * y : 2 * y + 2, 2 * x : 2 * x + 2].any()]
     assert seen == tiles
-
-
-SIZES = {
-    "whole tiles": ((1, 8, 8, 16), 16, 1, 1),
-    "odd sizes": ((1, 7, 5, 16), 32, 1, 1),
-    "batches": ((3, 5, 4, 16), 16, 1, 1),
-    "no padding": ((1, 6, 7, 16), 16, 0, 0),
-    "much padding": ((1, 3, 2, 16), 16, 3, 2),
-    "cropped": ((1, 9, 9, 16), 16, -1, -2),
-    "one pixel": ((1, 1, 1, 32), 48, 1, 1),
-    "panels": ((1, 4, 4, 16), 112, 1, 1),
-}
 
 
 @pytest.fixture

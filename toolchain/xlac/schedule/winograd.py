@@ -32,7 +32,6 @@ from xlac_sdk.target import Target
 FAR = 4.5  # bytes a cycle of weights that no second cache holds
 MOVED = 12  # bytes a cycle of transformed pixels, written and read
 TRANSFORM = 2.5  # cycles a vector of a tile's transform takes, for each pair of points
-
 LOOK = 1.0  # cycles a vector of pixels takes to be compared with others of its tile
 
 
