@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu -e backends/cuda
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all cuda test-onnx test-cross test-jax lint types specs conformance pycuda test-cuda test-gpu gpu-wheels fuzz docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all cuda test-onnx test-cross test-jax lint types specs conformance pycuda test-cuda test-gpu gpu-wheels fuzz fuzz-inputs docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -80,6 +80,13 @@ test-export: $(VENV)/.tested ## every op sample, spec and 200 random graphs thro
 
 fuzz: $(VENV)/.tested ## 2,000 random graphs: fusion on, fusion off and float64 agree
 	XLAC_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -n 2 tests/fuzz
+
+SECONDS ?= 1200
+TARGETS ?=
+
+fuzz-inputs: $(VENV)/.tested ## readers of files, each given inputs that nobody would write for SECONDS; tests/fuzz/README.md
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[fuzz]"
+	PYTHONPATH=tests:tests/fuzz $(BIN)/python -m harness.fuzz --seconds $(SECONDS) --targets "$(TARGETS)" --jobs 2
 
 test-torch: $(VENV)/.tested ## PyTorch's own samples of every operator, every model and size; an hour
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,test-torch]"

@@ -41,9 +41,9 @@ class Body:
         return tuple(v for v in self.values if isinstance(v, Node))
 
 
-def fresh(value: Value) -> Value:
-    """A value of the same kind and types whose nodes are new parameters."""
-    return mapped(value, {node: build.param("x", node.type.dtype, node.shape) for node in nodes(value)})
+def fresh(value: Value, name: str) -> Value:
+    """A value of the same kind and types whose nodes are new parameters, called by the name and a number each."""
+    return mapped(value, {node: build.param(f"{name}_{n}", node.type.dtype, node.shape) for n, node in enumerate(nodes(value))})
 
 
 def imported(importer: Importer, graph: Any, inputs: Sequence[Value]) -> Body:

@@ -128,7 +128,7 @@ class Reader(Lexer):
     def size(self, text: str) -> int:
         if len(text) > 18:
             self.source.too_much(f"a size of {len(text)} digits", self.at)
-        return int(text)
+        return self._trying(lambda: int(text), self.at)
 
     def _checked(self, type: TensorType) -> TensorType:
         if prod(n or 1 for n in type.shape) * type.element.dtype.nbytes >= 1 << 62:

@@ -53,7 +53,7 @@ def loop(call: Call) -> tuple[Value, ...]:
     condition = build.constant(True) if call.get(1) is None else build.reshape(call[1], [])
     asked = Loop(call, trips, condition, call.attr("body"), carried)
     step = build.param("step", DType.I64)
-    inputs = [step, build.constant(True), *(bodies.fresh(v) for v in carried)]  # the body runs only if the condition is true
+    inputs = [step, build.constant(True), *(bodies.fresh(v, f"carried{n}") for n, v in enumerate(carried))]  # the body runs only if the condition is true
     body = bodies.imported(call.importer, asked.graph, inputs)
     if not _steady(asked, body):
         return _stepped(asked, body)
@@ -105,7 +105,7 @@ def _repeated(asked: Loop, body: Body, bound: Dim) -> tuple[Value, ...]:
     types = [Type(DType.BOOL), Type(DType.I64), *(n.type for n in (*first, *room, trips, *outside))]
 
     going = build.graph("condition", types, lambda go, at, *rest: build.apply1("and", go, build.compare(at, "lt", rest[len(first) + len(room)])))
-    buffers = [build.param("room", n.type.dtype, n.shape) for n in room]
+    buffers = [build.param(f"room{at}", n.type.dtype, n.shape) for at, n in enumerate(room)]
     flag, limit = build.param("going", DType.BOOL), build.param("trips", DType.I64)
     written = [_written(buffer, value, step) for buffer, value in zip(buffers, stacked, strict=True)]
     rest = [body.captures.inside[node] for node in outside]

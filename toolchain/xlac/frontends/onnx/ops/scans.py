@@ -50,7 +50,8 @@ def _scanned(
         call.fail(f"{scanned} of {len(inputs)} inputs are scanned")
     xs = [_first(x, _at(axes, n), _at(back, n)) for n, x in enumerate(inputs[carries:])]
     first = inputs[:carries]
-    params = [build.param("x", n.type.dtype, n.shape) for n in first] + [build.param("x", x.type.dtype, x.shape[1:]) for x in xs]
+    params = [build.param(f"carried{at}", n.type.dtype, n.shape) for at, n in enumerate(first)]
+    params += [build.param(f"slice{at}", x.type.dtype, x.shape[1:]) for at, x in enumerate(xs)]
     body = bodies.imported(call.importer, call.attr("body"), params)
     if not body.plain:
         call.importer.problems += body.trial.problems

@@ -1,0 +1,85 @@
+"""Fuzzes targets for some seconds each and says what was found: `make fuzz-inputs SECONDS=1200 TARGETS=onnx,specs`.
+
+For each it prints how many inputs were tried, how much of the code they reached (edges that libFuzzer counts), and a
+line for each finding. Inputs and tracebacks of findings are in out/fuzz/TARGET, the corpus beside them for the next time.
+Exits with 1 where something was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.target import HERE, ROOT, names
+
+GRACE = 120  # seconds for starting, and for an input that does not return
+
+
+@dataclass
+class Report:
+    name: str
+    executed: int = 0
+    coverage: int = 0
+    findings: dict[str, str] = field(default_factory=dict)  # file -> what it is
+
+
+def fuzz(name: str, seconds: int, folder: Path) -> Report:
+    """Fuzzes one target; when an input ends the process, another begins."""
+    report = Report(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    before = set(folder.iterdir())
+    while (left := seconds - int(time.monotonic() - start)) > 0:
+        log = folder / "log"
+        with log.open("w") as out:
+            run = subprocess.Popen([sys.executable, "-m", "harness.engine", name, str(folder), str(left)], stdout=out, stderr=out,
+                                   env={**os.environ, "PYTHONPATH": f"{HERE}:{HERE.parent}", "XLAC_CACHE": "off"})  # fmt: skip
+            try:
+                code = run.wait(left + GRACE)
+            except subprocess.TimeoutExpired:
+                run.kill()
+                code = run.wait()
+        text = log.read_text(errors="replace")
+        reached = [(int(n), int(c)) for n, c in re.findall(r"^#(\d+)\s.*\bcov: (\d+)", text, re.MULTILINE)]
+        report.executed += max((n for n, _ in reached), default=0)
+        report.coverage = max(report.coverage, *(c for _, c in reached), 0)
+        if code and not set(folder.glob("*-*")) - before:
+            report.findings[str(log)] = f"the process ended with {code}: {text.strip().splitlines()[-1] if text.strip() else 'nothing said'}"
+            break  # it would do so again
+    for file in sorted(set(folder.iterdir()) - before):
+        if file.suffix == ".txt":
+            report.findings[str(file)] = file.read_text().partition("\n")[0]
+        elif "-" in file.name:
+            report.findings[str(file)] = "it ended the process"
+    return report
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=int, default=60, help="of each target")
+    parser.add_argument("--targets", default="", help="names between commas; default every one")
+    parser.add_argument("--jobs", type=int, default=1, help="targets at once")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "fuzz")
+    chosen = parser.parse_args()
+    asked = [name for name in chosen.targets.split(",") if name] or names()
+    if unknown := set(asked) - set(names()):
+        parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(names())}")
+    found = 0
+    with ThreadPoolExecutor(chosen.jobs) as pool:
+        for report in pool.map(lambda name: fuzz(name, chosen.seconds, chosen.out / name), asked):
+            print(f"{report.name}: {report.executed:,} inputs, {report.coverage:,} edges, {len(report.findings)} findings", flush=True)
+            for file, what in report.findings.items():
+                print(f"  {file}: {what}", flush=True)
+            found += len(report.findings)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
