@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.cache import Cache, key_of
+from xlac.cache import ROOM, Cache, _read, _signed
 from xlac.cli import status
 from xlac.compiler import compile
+from xlac.digest import digest
+from xlac.identity import key_of
 from xlac_cpu import CpuBackend
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
@@ -80,13 +81,13 @@ def test_a_damaged_entry_is_made_again(folder: Path, builds: list[int], harm: st
         case "entry":
             (place / "entry.json").write_text("{")
         case "escape":
-            entry = json.loads((place / "entry.json").read_text())
+            entry = _read(str(place))
             outside = folder.parent / "evil.a"
             outside.write_bytes(artifact.read_bytes())
             entry["artifact"] = "../../../evil.a"
-            (place / "entry.json").write_text(json.dumps(entry))
+            (place / "entry.json").write_text(_signed(entry))
         case "list":
-            (place / "entry.json").write_text("[]")
+            (place / "entry.json").write_text(f"{digest('[]')}\n[]")
     np.testing.assert_array_equal(compile(SPEC)(X), expected)
     assert len(builds) == 2
 
@@ -114,7 +115,7 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
 
     keys = [f"{i:02x}" * 32 for i in range(4)]
     for age, key in enumerate(keys):
-        cache.artifact(key, "p", backend, make)
+        cache.keep(key, "p", backend, make)
         place = cache.folder / key[:2] / key
         when = time.time() - 1000 + age
         os.utime(place, (when, when))
@@ -131,7 +132,7 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cache.artifact("ab" * 32, "p", CpuBackend(), make)
+        cache.keep("ab" * 32, "p", CpuBackend(), make)
     assert not [p for p in cache.folder.rglob("*") if p.is_file()]
 
 
@@ -143,7 +144,7 @@ def test_processes_share_it(folder: Path) -> None:
     children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     sums = {child.communicate(timeout=120)[0] for child in children}
     assert len(sums) == 1 and all(child.returncode == 0 for child in children)
-    assert len(entries(folder)) == 2 and not list(folder.glob("tmp-*")), "the code, and the whole compilation"
+    assert len(entries(folder)) == 3 and not list(folder.glob(f"{ROOM}*")), "the code, the whole compilation, and what it was read from"
 
 
 def test_a_killed_process_leaves_no_half_entry(folder: Path) -> None:
@@ -153,7 +154,7 @@ def test_a_killed_process_leaves_no_half_entry(folder: Path) -> None:
         child.send_signal(signal.SIGKILL)
         child.wait()
     assert compile(SPEC)(X).shape == (1, 64)
-    assert 1 <= len(entries(folder)) <= 2 and all((place / "entry.json").is_file() for place in entries(folder))
+    assert 1 <= len(entries(folder)) <= 3 and all((place / "entry.json").is_file() for place in entries(folder))
 
 
 def test_the_key_knows_what_matters() -> None:

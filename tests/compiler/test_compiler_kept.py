@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac import compiler, identity, kept
+from xlac import compiler, identity, kept, reading
 from xlac.cli import status
 from xlac.compiled import Compiled
 from xlac_cpu import shared
@@ -166,12 +167,71 @@ def test_other_weights_are_compiled_anew(spec: Path, compiled: list[object]) -> 
 
 
 def test_large_files_count_by_size_and_times(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "HASHED", 0)
+    monkeypatch.setattr(reading, "HASHED", 0)
+    settle(spec)
     xlac.compile(spec, dims={"n": 2})
     xlac.compile(spec, dims={"n": 2})
     assert len(compiled) == 1
     weights(spec.parent, 1)  # of the same size
     xlac.compile(spec, dims={"n": 2})
+    assert len(compiled) == 2
+    xlac.compile(spec, dims={"n": 2})
+    assert len(compiled) == 3, "a file written to just now may be written to again, and look the same"
+
+
+def settle(spec: Path) -> None:
+    """Lets the clock of the file system go on, so that whoever writes to a file changes its times."""
+    while time.time_ns() - (spec.parent / "weights.safetensors").stat().st_ctime_ns < reading.TICK:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("hashed", [0, reading.HASHED])
+@pytest.mark.parametrize("file", ["small.yaml", "weights.safetensors"])
+@pytest.mark.parametrize("when", ["before it is read", "after"])
+@pytest.mark.parametrize("how", ["renamed", "in place", "twice"])
+def test_what_changes_while_it_is_compiled_is_not_kept(
+    how: str, when: str, file: str, hashed: int, spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a file holds now is what the next compilation computes, however often and whenever it changed."""
+    monkeypatch.setattr(reading, "HASHED", hashed)
+    place = spec.parent / file
+    first, made = place.read_bytes(), spec.parent / "made"
+    if file == "small.yaml":
+        second = first.replace(b"scale: 3.0", b"scale: 6.0")
+    else:
+        weights(spec.parent, 1)
+        second = place.read_bytes()
+        place.write_bytes(first)
+    settle(spec)
+
+    def put(data: bytes) -> None:
+        if how == "renamed":
+            made.write_bytes(data)
+            made.replace(place)
+        else:
+            place.write_bytes(data)
+
+    real = compiler.lower if when == "after" else compiler.load
+
+    def changing(*args: Any, **named: Any) -> Any:
+        if when == "before it is read":
+            put(second)
+        done = real(*args, **named)
+        put(first if how == "twice" else second)
+        return done
+
+    with monkeypatch.context() as slow:
+        slow.setattr(compiler, real.__name__, changing)
+        xlac.compile(spec, dims={"n": 2})
+    found = xlac.compile(spec, dims={"n": 2})(ROW)
+    monkeypatch.setenv("XLAC_CACHE", "off")
+    np.testing.assert_array_equal(found, xlac.compile(spec, dims={"n": 2})(ROW))
+
+
+def test_every_version_of_the_weights_has_its_entry(spec: Path, compiled: list[object]) -> None:
+    for seed in (0, 1, 0, 1, 1):
+        weights(spec.parent, seed)
+        xlac.compile(spec, dims={"n": 2})
     assert len(compiled) == 2
 
 
@@ -231,9 +291,7 @@ def test_entries_that_make_no_sense_are_not_believed(spec: Path, compiled: list[
     xlac.compile(spec, dims={"n": 2})
     (place,) = (spec.parent / "cache").glob(f"??/*/{kept.PROGRAM}")
     whole = json.loads(place.read_text())
-    monkeypatch.setattr("xlac.cache._seal", lambda file: "the same")
-    entry = json.loads((place.parent / "entry.json").read_text())
-    (place.parent / "entry.json").write_text(json.dumps({**entry, "files": {}}))
+    monkeypatch.setattr("xlac.cache.whole", lambda file, told: True)
     for number, change in enumerate(({"slots": 3}, {"inputs": [99]}, {"built_for": {}}, {"slots": [{}]}, {"facts": None}), 2):
         place.write_text(json.dumps({**whole, **change}))
         assert kept.load(cache_of(spec), place.parent.name, backend()) is None, number

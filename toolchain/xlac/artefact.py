@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from xlac import manifest
-from xlac.cache import version_of
 from xlac.collection import paused
 from xlac.compiler import Lowered
+from xlac.identity import version_of
 from xlac.manifest import Manifest, Memory, Provenance, Size, Tensor
 from xlac.model import Model
 from xlac_sdk import portable

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from xlac.cache import Cache, key_of
+from xlac.cache import Cache
 from xlac.collection import paused
 from xlac.compiled import Compiled
+from xlac.identity import key_of
 from xlac.ir.dims import UNBOUNDED, OpenSize
 from xlac.memory.alternate import caches
 from xlac.memory.limit import check_addressable
@@ -36,7 +38,7 @@ from xlac_sdk.backend import Backend
 from xlac_sdk.program import Program
 from xlac_sdk.registry import find
 from xlac_sdk.sizes import determined
-from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
+from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
 from xlac_sdk.target import Request, Target
 
 
@@ -174,12 +176,21 @@ def executable(lowered: Lowered, backend: Backend) -> Compiled:
     with paused():
         sources = backend.emit(program, target)
     now = settings()
-    if now.cache is not None:
-        cache = Cache(now.cache, now.cache_bytes)
-        key = key_of(backend, target, sources)
-        artifact = cache.artifact(key, program.name, backend, lambda folder: backend.build(sources, folder))
-        if artifact is not None:
-            return Compiled(program, target, backend.load(artifact, program, target), artifact)
-    with tempfile.TemporaryDirectory(prefix="xlac-") as made:
-        artifact = backend.build(sources, Path(made))
-        return Compiled(program, target, backend.load(artifact, program, target))
+    cache = None if now.cache is None else Cache(now.cache, now.cache_bytes)
+    key = key_of(backend, target, sources) if cache else ""
+    found = cache.find(key) if cache else None
+    if found is not None:
+        with suppress(OSError, XlacError):  # another process has thrown it away since: it is made again
+            return Compiled(program, target, backend.load(Path(found), program, target), Path(found))
+    with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
+        made = Path(folder)
+        artifact = backend.build(sources, made)
+        code = backend.load(artifact, program, target)
+        place = cache.keep(key, program.name, backend, lambda room: _copied(artifact, made, room)) if cache else None
+    return Compiled(program, target, code, None if place is None else Path(place))
+
+
+def _copied(artifact: Path, made: Path, room: Path) -> Path:
+    """Copies all that was made into another folder; where the artefact is there."""
+    shutil.copytree(made, room, dirs_exist_ok=True)
+    return room / artifact.relative_to(made)

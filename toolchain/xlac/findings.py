@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 from xlac.cache import Cache
@@ -34,8 +33,7 @@ class CachedFindings:
         cache = self._cache()
         if cache is None:
             return
-        with suppress(OSError):
-            cache.artifact(self._key(key), about, self, lambda folder: _written(folder / FILE, told))
+        cache.keep(self._key(key), about, self, lambda folder: _written(folder / FILE, told))
 
     def _key(self, key: tuple[str, ...]) -> str:
         return digest("found", self.name, *key)

@@ -1,9 +1,11 @@
-"""What identifies the compiler and the processor: what was compiled by one, or for one, is not taken for another's."""
+"""What identifies the compiler, the processor and what is to be built: what was compiled by one, or for one, is not taken for another's."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from importlib.util import find_spec
 from itertools import takewhile
@@ -12,6 +14,7 @@ import numpy as np
 
 from xlac.digest import digest
 from xlac_sdk.backend import Backend
+from xlac_sdk.target import Target
 
 
 def compiler(backend: Backend) -> str:
@@ -54,3 +57,34 @@ def machine() -> str:
 
         told = [platform.machine(), platform.processor()]
     return digest(sys.platform, str(sys.maxsize), *told)
+
+
+def key_of(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:
+    """The name of an artefact in the cache: a hash of everything that decides what `build` gives."""
+    versions = version_of(backend), _version("xlac-sdk"), backend.built_by()
+    texts = (part for name in sorted(sources) for part in (name, sources[name]))
+    return digest(backend.name, _package(backend), *versions, _facts(target), *texts)
+
+
+def _facts(target: Target) -> str:
+    """Every fact of a target as text, sets in order."""
+    values = ((f.name, getattr(target, f.name)) for f in fields(target))
+    return repr([(name, sorted(map(str, v)) if isinstance(v, frozenset) else v) for name, v in values])
+
+
+def version_of(backend: Backend) -> str:
+    """The version of the distribution that a backend is from; "?" when it is none."""
+    return _version(_package(backend))
+
+
+def _package(backend: Backend) -> str:
+    return type(backend).__module__.partition(".")[0].replace("_", "-")
+
+
+def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "?"

@@ -1,9 +1,10 @@
 """Whole compilations on disk: a model file that was compiled before is loaded without being read as a model.
 
-`cache.py` keeps code by the text that it was compiled from, so lowering a model to that text comes first. Here an
-entry is found by what the user asked: the file, sizes, parameters, target and machine, and the compiler itself. It
-holds what a call needs to know of the program, the constants, and the name of the code's entry. It counts only
-while every file that the model was read from is as it was: small ones by content, large ones by size and times.
+`cache.py` keeps code by the text that it was compiled from, so lowering a model to that text comes first. Here what
+the user asked (the file, sizes, parameters, target and machine, and the compiler itself) names an entry that lists the files
+that the model was read from; that and what those files hold (small ones by content, large ones by size and times) name
+the entry of the program: what a call needs to know of it, the constants, and the name of the code's entry. So one name never
+stands for two programs, and what was compiled while a file changed is not kept.
 A model with open sizes is read, and then has an entry for the program of each set of them, or one for all.
 
 This module is the public `xlac.compile`, and imports nothing of the compiler unless there is something to compile.
@@ -21,9 +22,9 @@ import numpy as np
 
 from xlac.cache import Cache
 from xlac.compiled import Compiled
-from xlac.digest import digest, file_digest
+from xlac.digest import digest
 from xlac.identity import compiler, machine
-from xlac.reading import noted
+from xlac.reading import Files, content, note, noted, unchanged
 from xlac.settings import settings
 from xlac_sdk.backend import Array, Backend, Executable
 from xlac_sdk.dimdata import data_of, dim_of
@@ -31,6 +32,7 @@ from xlac_sdk.dims import Symbol
 from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Program, Role, Slot
 from xlac_sdk.registry import find
+from xlac_sdk.source import XlacError
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:  # importing these takes longer than what is done here
@@ -38,9 +40,8 @@ if TYPE_CHECKING:  # importing these takes longer than what is done here
 
     from xlac.sizes import Specializing
 
-PROGRAM, CONSTANTS = "program.json", "constants.bin"
+SOURCES, PROGRAM, CONSTANTS = "sources.json", "program.json", "constants.bin"
 ALIGN = 64  # bytes, of a constant in the file
-HASHED = 1 << 20  # bytes up to which a source is compared by content
 SHARE = 4  # an entry takes at most this part of the cache
 
 
@@ -80,8 +81,12 @@ def compile(
     from xlac.collection import paused
 
     with noted() as files, paused():
+        from pathlib import Path
+
         from xlac.compiler import compile as compile_now
 
+        if place and isinstance(source, str | os.PathLike):
+            note(Path(source))
         made = compile_now(
             source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch, precision=precision,
         )  # fmt: skip
@@ -94,24 +99,22 @@ def compile(
     def asked(found: Mapping[str, int]) -> Entry | None:
         return entry(source, target, request, {**(dims or {}), **found}, params, precision=precision)
 
-    return keeping(made, list(files), asked)
+    return keeping(made, files, asked)
 
 
-def keeping(made: Specializing, files: list[Path], asked: Callable[[Mapping[str, int]], Entry | None]) -> Specializing:
+def keeping(made: Specializing, files: Files, asked: Callable[[Mapping[str, int]], Entry | None]) -> Specializing:
     """The same, its programs taken from the cache and kept there: those that `asked` has a place for, given their sizes.
 
     Programs that values of inputs decide have none, and nothing has when `files` are no longer what the model was read from.
     """
-    read = _contents(files)
-
     def compile_for(found: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
-        place = None if values or read is None or read != _contents(files) else asked(found)
+        place = asked(found) if not values and unchanged(files) else None
         kept = place.load() if place else None
         if kept is None:
             with noted() as more:
                 kept = made.compile_for(found, values)
             if place:
-                place.keep(kept, dict.fromkeys((*files, *more)))
+                place.keep(kept, {**more, **files})
         return kept
 
     return type(made)(made.interface, compile_for)
@@ -125,11 +128,41 @@ class Entry(NamedTuple):
     backend: Backend
 
     def load(self) -> Compiled | None:
-        return load(self.cache, self.key, self.backend)
+        """The program of the files as they are now, if it is there."""
+        try:
+            listed = [(name, content(name)) for name in self._listed()]
+        except (OSError, TypeError):  # a file is gone; nothing is listed
+            return None
+        return load(self.cache, self._program(listed), self.backend)
 
-    def keep(self, made: Compiled, files: Iterable[Path]) -> None:
-        """`files` are those that the model was read from."""
-        keep(self.cache, self.key, self.backend, made, list(files))
+    def keep(self, made: Compiled, files: Files) -> None:
+        """Keeps what was made of `files`, unless one of them changed meanwhile."""
+        if not unchanged(files):
+            return
+        names = sorted(map(str, files))
+        told = {str(file): before.content for file, before in files.items() if before}
+        if not keep(self.cache, self._program((name, told[name]) for name in names), self.backend, made):
+            return
+        text = json.dumps(names)
+
+        def write(folder: Path) -> Path:
+            (folder / SOURCES).write_text(text, encoding="utf-8")
+            return folder / SOURCES
+
+        self.cache.keep(self.key, made.program.name, self.backend, write, anew=self._listed() != names)
+
+    def _program(self, files: Iterable[tuple[str, list[Any]]]) -> str:
+        """The name of the program's entry."""
+        return digest(self.key, json.dumps(list(files)))
+
+    def _listed(self) -> Any:
+        """The files that the entry of the question lists now."""
+        found = self.cache.find(self.key)
+        try:
+            with open(found or "", encoding="utf-8") as file:
+                return json.load(file)
+        except (OSError, ValueError):
+            return None
 
 
 def entry(
@@ -151,7 +184,7 @@ def question(
     """The name of the entry for what a user asks; None for what has no name (a file that cannot be read, an array)."""
     try:
         asked = {
-            "source": os.path.abspath(source), "content": _content(source), "dims": dict(dims), "params": dict(params),
+            "source": os.path.abspath(source), "content": content(source), "dims": dict(dims), "params": dict(params),
             "sizes": sizes, "precision": precision, "variants": [dict(one) for one in variants], "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
         }  # fmt: skip
         return digest(json.dumps(asked, sort_keys=True))
@@ -159,15 +192,15 @@ def question(
         return None
 
 
-def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: list[Path]) -> None:
+def keep(cache: Cache, key: str, backend: Backend, made: Compiled) -> bool:
     """Puts a compilation into the cache, where it can be: its code is there, and it needs no steps to be loaded."""
     program, summary = made.program, backend.summary(made.program)
     artifact = made.artifact
     if artifact is None or summary is None or artifact.parents[2] != cache.folder:
-        return
+        return False
     constants = [slot for slot in program.slots if slot.role is Role.CONSTANT]
     if sum(slot.nbytes for slot in constants) > cache.limit // SHARE:
-        return
+        return False
     facts = {**program.facts, **summary}
     try:
         told: dict[str, Any] = {
@@ -176,13 +209,13 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: list[P
             "outputs": [program.slots.index(s) for s in program.outputs],
             "arena_bytes": program.arena_bytes, "state_bytes": program.state_bytes, "facts": facts,
             "sizes": [asdict(symbol) for symbol in program.sizes],
-            "code": artifact.parent.name, "built_for": made.target.told(), "files": [[str(file), _content(file)] for file in files],
+            "code": artifact.parent.name, "built_for": made.target.told(),
         }  # fmt: skip
         text = json.dumps(told)
-    except (OSError, TypeError, ValueError):
-        return
+    except (TypeError, ValueError):
+        return False
     if json.loads(text)["facts"] != facts:
-        return  # something in them is not what JSON makes of it
+        return False  # something in them is not what JSON makes of it
 
     def write(folder: Path) -> Path:
         (folder / PROGRAM).write_text(text, encoding="utf-8")
@@ -193,11 +226,11 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: list[P
         backend.settle(artifact, program, made.target, folder)
         return folder / PROGRAM
 
-    cache.artifact(key, program.name, backend, write)
+    return cache.keep(key, program.name, backend, write) is not None
 
 
 def load(cache: Cache, key: str, backend: Backend) -> Compiled | None:
-    """The compilation of a name, if it is there and its sources have not changed."""
+    """The compilation of a name, if it is there."""
     place = cache.find(key)
     if place is None:
         return None
@@ -205,8 +238,6 @@ def load(cache: Cache, key: str, backend: Backend) -> Compiled | None:
     try:
         with open(place, encoding="utf-8") as file:
             told = json.load(file)
-        if any(_content(source) != content for source, content in told["files"]):
-            return None
         symbols = [Symbol(**size) for size in told["sizes"]]
         slots = [_slot(entry, symbols) for entry in told["slots"]]
         program = Program(
@@ -216,32 +247,19 @@ def load(cache: Cache, key: str, backend: Backend) -> Compiled | None:
             sizes=tuple(symbols),
         )  # fmt: skip
         target, code = Target.of(told["built_for"]), str(told["code"])
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
     executable = backend.revive(folder, program, target) or _loaded(cache.find(code), backend, program, target)
     return None if executable is None else Compiled(program, target, executable)
 
 
 def _loaded(artifact: str | None, backend: Backend, program: Program, target: Target) -> Executable | None:
-    """What the backend loads the code as, where that is still there."""
+    """What the backend loads the code as; None where that is no longer there."""
     from pathlib import Path
 
-    return None if artifact is None else backend.load(Path(artifact), program, target)
-
-
-def _content(file: str | os.PathLike[str]) -> list[Any]:
-    """What a file holds, as far as it takes to see that it changed."""
-    facts = os.stat(file)
-    if facts.st_size <= HASHED:
-        return [facts.st_size, file_digest(os.fspath(file))]
-    return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
-
-
-def _contents(files: list[Path]) -> list[list[Any]] | None:
-    """What files hold; None when one of them is no longer there."""
     try:
-        return [_content(file) for file in files]
-    except OSError:
+        return None if artifact is None else backend.load(Path(artifact), program, target)
+    except (OSError, XlacError):  # another process has thrown it away since
         return None
 
 

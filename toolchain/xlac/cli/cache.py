@@ -55,9 +55,9 @@ def gc(everything: bool) -> None:
 @target_options
 def why(**options: Any) -> None:
     """Say whether SPEC would be taken from the cache, and if not, what is there of the same name."""
-    from xlac.cache import key_of
     from xlac.cli.build import open_model
     from xlac.compiler import lower
+    from xlac.identity import key_of
     from xlac_sdk.registry import find
 
     choice = chosen(**options)

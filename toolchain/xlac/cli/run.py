@@ -88,10 +88,11 @@ def _compiled(
 ) -> tuple[Compiled, dict[str, Any]]:
     """A spec's program for the inputs that the user gives, and all inputs; kept where there is a place for it."""
     from xlac.compiler import compile
-    from xlac.reading import noted
+    from xlac.reading import note, noted
     from xlac.sizes import Specializing
 
     with noted() as files:
+        note(choice.spec)
         model, decided = opened(choice, given, archive)
         inputs = gather(model, given, archive, seed, decided)
         program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple, arch=choice.arch)
