@@ -19,7 +19,7 @@ from pathlib import Path
 
 from harness.target import HERE, ROOT, names
 
-GRACE = 120  # seconds for starting, and for an input that does not return
+GRACE = 600  # seconds for starting, for reading a corpus, and for an input that does not return
 
 
 @dataclass

@@ -1,13 +1,21 @@
-"""Portable bytecode, read by jaxlib's MLIR bindings and turned into text."""
+"""Portable bytecode, read by jaxlib's MLIR bindings in a process of their own and turned into text."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 from xlac_sdk.source import Diagnostic, SourceError
 
 MAGIC = b"ML\xefR"
+PROGRAM = Path(__file__).with_name("decoder.py")
 
 
 def is_bytecode(data: bytes) -> bool:
@@ -16,24 +24,70 @@ def is_bytecode(data: bytes) -> bool:
 
 def text_of(data: bytes, file: Path) -> str:
     """The module of portable bytecode as text, in the dialect's present version. Raises SourceError."""
-    try:
-        from jaxlib.mlir import ir
-        from jaxlib.mlir.dialects import chlo, func, stablehlo
-    except ImportError:
-        problem = f"{file} is bytecode, which needs jaxlib"
-        raise SourceError(Diagnostic("XL7210", problem, hint="pip install 'xlac[stablehlo]', or write text: mlir_module()")) from None
-    with ir.Context() as context:
-        for dialect in (chlo, stablehlo):
-            dialect.register_dialect(context)
-        assert func
-        return _text(stablehlo, context, data, file)
+    if kept := _kept.get():
+        return kept.text_of(data, file)
+    with closing(Decoder()) as decoder:
+        return decoder.text_of(data, file)
 
 
-def _text(stablehlo: Any, context: Any, data: bytes, file: Path) -> str:
+@contextmanager
+def using(decoder: Decoder) -> Iterator[None]:
+    """Inside, all bytecode goes to one decoder; else each file has its own, which ends with it."""
+    token = _kept.set(decoder)
     try:
-        module = stablehlo.deserialize_portable_artifact(context, data)
-    except Exception as error:  # the bindings raise what they like
-        problem = f"{file} is not StableHLO bytecode: {str(error)[:300]}"
-        raise SourceError(Diagnostic("XL7211", problem)) from None
-    text: str = module.operation.get_asm(enable_debug_info=False)
-    return text
+        yield
+    finally:
+        _kept.reset(token)
+
+
+class Decoder:
+    """A process that decodes. What it is given may end it: then there is another for what comes next."""
+
+    def __init__(self) -> None:
+        self.process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        path = os.pathsep.join(part for part in sys.path if part)  # it finds what this process finds
+        return subprocess.Popen([sys.executable, "-P", str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path})  # fmt: skip
+
+    def text_of(self, data: bytes, file: Path) -> str:
+        if self.process.poll() is not None:
+            self.process = self._started()
+        try:
+            answer = self._ask(data)
+        except BaseException:  # also an interrupt: its answer would be taken for the next one's
+            self.process.kill()
+            raise
+        match answer[:1]:
+            case b"T":
+                return answer[1:].decode()
+            case b"M":
+                problem = f"{file} is bytecode, which needs jaxlib"
+                raise SourceError(Diagnostic("XL7210", problem, hint="pip install 'xlac[stablehlo]', or write text: mlir_module()"))
+            case b"E":
+                fail(file, answer[1:].decode("utf-8", "replace"))
+        code = self.process.wait()
+        fail(file, f"it ends jaxlib's decoder ({signal.Signals(-code).name if code < 0 else f'code {code}'})")
+
+    def _ask(self, data: bytes) -> bytes:
+        """The answer; nothing when the process ended."""
+        source, sink = self.process.stdout, self.process.stdin
+        assert source is not None and sink is not None
+        with suppress(BrokenPipeError):
+            sink.write(len(data).to_bytes(8, "little") + data)
+            sink.flush()
+        head = source.read(8)
+        answer = source.read(int.from_bytes(head, "little")) if len(head) == 8 else b""
+        return answer
+
+    def close(self) -> None:
+        with suppress(BrokenPipeError):
+            self.process.communicate()  # the end of its input ends it
+
+
+_kept: ContextVar[Decoder | None] = ContextVar("kept", default=None)
+
+
+def fail(file: Path, what: str) -> NoReturn:
+    raise SourceError(Diagnostic("XL7211", f"{file} is not StableHLO bytecode: {what}"))

@@ -128,7 +128,9 @@ class Reader(Lexer):
     def size(self, text: str) -> int:
         if len(text) > 18:
             self.source.too_much(f"a size of {len(text)} digits", self.at)
-        return self._trying(lambda: int(text), self.at)
+        if not text.isdecimal():
+            self.source.fail("XL7201", f"{text!r} is no size", self.at)
+        return int(text)
 
     def _checked(self, type: TensorType) -> TensorType:
         if prod(n or 1 for n in type.shape) * type.element.dtype.nbytes >= 1 << 62:

@@ -1,0 +1,40 @@
+"""Portable bytecode is decoded by a process of its own: what ends that one is an error here."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from xlac.frontends.stablehlo import bytecode, load
+from xlac_sdk.source import SourceError
+
+pytest.importorskip("jaxlib.mlir")
+ROOT = Path(__file__).parents[1]
+GOOD = ROOT / "stablehlo" / "corpus" / "adam_update.mlirbc"
+
+
+def test_bytes_that_end_the_decoder_are_an_error() -> None:
+    with pytest.raises(SourceError, match=r"XL7211") as caught:
+        load(ROOT / "fuzz" / "found" / "stablehlo_bytecode" / "ends_the_decoder.mlirbc")
+    assert "ends jaxlib's decoder" in str(caught.value) or "not StableHLO bytecode" in str(caught.value)  # a newer one may refuse it
+
+
+def test_a_decoder_that_was_ended_is_started_again(capfd: pytest.CaptureFixture[str]) -> None:
+    decoder = bytecode.Decoder()
+    try:
+        with bytecode.using(decoder):
+            whole = load(GOOD)
+            os.kill(decoder.process.pid, signal.SIGKILL)
+            with pytest.raises(SourceError, match="SIGKILL"):
+                load(GOOD)
+            assert [n.type for n in load(GOOD).graph.outputs.values()] == [n.type for n in whole.graph.outputs.values()]
+            with pytest.raises(SourceError, match=r"XL7211.*") as caught:
+                load(GOOD.read_bytes()[:100])
+    finally:
+        decoder.close()
+    assert decoder.process.returncode == 0
+    assert "remain" in str(caught.value)  # MLIR's own words
+    assert capfd.readouterr() == ("", "")  # and only there
