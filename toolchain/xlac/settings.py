@@ -1,11 +1,9 @@
-"""What the environment may set. No other file reads it, or writes it."""
+"""What the environment may set. No other file reads it."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from xlac_sdk.source import Diagnostic, SourceError
@@ -24,20 +22,6 @@ class Settings(NamedTuple):
 def settings() -> Settings:
     """The settings now. Raises SourceError for a value that makes no sense."""
     return Settings(_number("XLAC_THREADS", 1, 1, 1024), _cache(), _number("XLAC_CACHE_BYTES", CACHE_BYTES, 0, 1 << 50))
-
-
-@contextmanager
-def environment(name: str, value: str) -> Iterator[None]:
-    """Sets a variable meanwhile, for a library that takes an order in no other way."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 def _number(name: str, default: int, low: int, high: int) -> int:

@@ -5,15 +5,15 @@ Nothing outside this package imports torch, but for `xlac.torched`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from xlac.model import Model
-from xlac.settings import environment
 from xlac_sdk.source import Diagnostic, SourceError
-
-TENSORS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def load(
@@ -25,10 +25,29 @@ def load(
     training: bool = False,
 ) -> Model:
     """The model of a program of `torch.export`, or of the file (.pt2) in which one is saved. Raises SourceError."""
-    from xlac.frontends.torch.exported import imported
+    if not isinstance(source, Path):
+        from xlac.frontends.torch.exported import imported
 
-    program, name = (opened(source), source.stem) if isinstance(source, Path) else (source, "main")
-    return imported(program, name).model
+        return imported(source).model
+    with quiet():
+        program = opened(source)
+        from xlac.frontends.torch.exported import imported  # only now, when PyTorch is known to be there
+
+        return imported(program, source.stem).model
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps PyTorch's own warnings and notes, which are about its code and not the user's, out of our report."""
+    notes = logging.getLogger("torch")
+    level = notes.level
+    notes.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        notes.setLevel(level)
 
 
 def opened(file: Path) -> Any:
@@ -38,10 +57,17 @@ def opened(file: Path) -> Any:
     except ImportError:
         raise SourceError(Diagnostic("XL7305", f"{file.name} needs PyTorch to be read", hint="pip install 'xlac[torch]'")) from None
     try:
-        with environment(TENSORS_ONLY, "1"):  # a pickle may otherwise run whatever it says
-            return torch.export.load(file)
+        from xlac.frontends.torch.archive import read
+        from xlac.frontends.torch.checked import Refused
+    except ImportError as error:  # what is read there is PyTorch's own schema, which its versions change
+        found = f"PyTorch {torch.__version__} keeps its programs in another way than 2.13, which xlac reads ({error})"
+        raise SourceError(Diagnostic("XL7305", found, hint="pip install 'xlac[torch]'")) from None
+    try:
+        return read(file)
     except OSError as error:
         raise SourceError(Diagnostic("XL3001", f"cannot read {file}: {error.strerror}")) from None
+    except Refused as error:
+        raise SourceError(Diagnostic("XL7308", f"{file}: {error}")) from None
     except Exception as error:
         problem = f"{file} is not a program of torch.export: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         raise SourceError(Diagnostic("XL7306", problem)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -35,10 +36,11 @@ class Unsupported:
             return None
         file, line = (own or frames)[-1]
         path = Path(file)
-        try:
+        text = ""
+        with suppress(OSError, IndexError, ValueError):
+            if path.suffix != ".py" or not path.is_file():  # the path may come from a file of torch.export, and name anything
+                return None
             text = path.read_text(encoding="utf-8", errors="replace").splitlines()[line - 1]
-        except (OSError, IndexError):
-            text = ""
         column = len(text) - len(text.lstrip()) + 1
         return Span(path, line, column, max(1, len(text.strip())))
 

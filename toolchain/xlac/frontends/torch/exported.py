@@ -41,7 +41,12 @@ def imported(program: ExportedProgram, name: str = "main", names: Mapping[str, s
     Parameters and buffers are weights on the memory of their tensors. A buffer that the program changes is an
     input of its name, and an output `NAME.next`.
     """
-    return _Import(program.run_decompositions(export_decompositions()), name, names).result()
+    try:
+        taken_apart = program.run_decompositions(export_decompositions())
+    except Exception as error:  # a program is traced anew there, and what is wrong with it comes as anything
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise SourceError(Diagnostic("XL7306", f"PyTorch cannot take {name} apart into ATen operations: {said}")) from error
+    return _Import(taken_apart, name, names).result()
 
 
 class _Import:
