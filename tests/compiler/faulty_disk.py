@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Self
 from unittest import mock
 
-CALLS = ("open", "stat", "lstat", "utime", "rename", "replace", "mkdir", "rmdir", "unlink", "remove", "scandir", "listdir", "chmod", "sendfile")
+CALLS = ("open", "stat", "lstat", "utime", "rename", "replace", "mkdir", "rmdir", "unlink", "remove", "scandir", "listdir", "chmod", "sendfile",
+         "link", "symlink", "readlink")
 ERRORS = tuple(getattr(errno, name) for name in ("ENOSPC", "EROFS", "EACCES", "EIO", "ENOENT", "EMFILE"))
 
 

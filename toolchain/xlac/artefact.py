@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +14,7 @@ import numpy as np
 from xlac import manifest
 from xlac.collection import paused
 from xlac.compiler import Lowered
+from xlac.folders import replacing
 from xlac.identity import version_of
 from xlac.manifest import Manifest, Memory, Provenance, Size, Tensor
 from xlac.model import Model
@@ -47,8 +45,8 @@ def write(
     """Builds into `folder`, which is created, or replaced when an earlier build made it; the manifest is written last.
 
     Several variants are one model for several processors. Returns the files. Nothing is left behind when the build
-    fails or is interrupted. Raises SourceError for a folder with other content, and for weights that changed since
-    `source` was made.
+    fails or is interrupted, and what others put into the folder stays (`folders.py`). Raises SourceError for a folder with other
+    content, and for weights that changed since `source` was made.
     """
     with replacing(folder) as made:
         if wanted.forms:
@@ -75,44 +73,6 @@ def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:
     if library:
         portable.write(made, lowered.program, lowered.target)
     return Package(library)
-
-
-@contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
-    """A temporary sibling that becomes `folder` when the block succeeds and vanishes when it does not.
-
-    What an earlier build wrote into `folder` goes; what others put beside it stays.
-    """
-    if folder.exists() and not _ours(folder):
-        problem = f"'{folder}' exists and is not a folder that xlac build made"
-        raise SourceError(Diagnostic("XL3010", problem, hint="choose another folder with -o, or remove it"))
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        yield made
-        made.chmod(0o755)
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-            folder.rename(old / "was")
-            made.rename(folder)
-            _keep(old / "was", folder)
-            shutil.rmtree(old)
-        else:
-            made.rename(folder)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def _keep(was: Path, folder: Path) -> None:
-    """Moves what no build wrote to the folder that takes another's place."""
-    written = manifest.written(was)
-    for entry in was.iterdir():
-        if entry.name not in written and not (folder / entry.name).exists():
-            entry.rename(folder / entry.name)
-
-
-def _ours(folder: Path) -> bool:
-    return folder.is_dir() and (manifest.is_artefact(folder) or not any(folder.iterdir()))
 
 
 def describe(

@@ -150,13 +150,15 @@ def is_artefact(folder: Path) -> bool:
     return (folder / NAME).is_file()
 
 
-def written(folder: Path) -> set[str]:
-    """Names in an artefact's folder that its build wrote, by a manifest of any format; none where that cannot be read."""
+def listed(folder: Path) -> dict[str, str] | None:
+    """The files of an artefact with their hashes, by a manifest of any format; None where there is none that is as it was written."""
     try:
-        files = json.loads((folder / NAME).read_text(encoding="utf-8"))["files"]
-        return {NAME, *(PurePosixPath(name).parts[0] for name in files)}
-    except (OSError, ValueError, RecursionError, LookupError, TypeError):
-        return set()
+        facts = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        if facts.pop("sha256") != _digest(facts):
+            return None
+        return {_inside(name): str(told) for name, told in facts["files"].items()}
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return None
 
 
 def read(folder: Path) -> Manifest:
@@ -223,4 +225,4 @@ def _digest(facts: dict[str, Any]) -> str:
 
 
 def _damaged(problem: str) -> SourceError:
-    return SourceError(Diagnostic("XL3013", problem, hint="the artefact is damaged: build it again"))
+    return SourceError(Diagnostic("XL3013", problem, hint="the artefact is damaged: remove it, and build it again"))

@@ -49,10 +49,7 @@ def command(specs: tuple[Path, ...], check: bool, diff: bool) -> int:
 
 def _replace(path: Path, text: str) -> None:
     """Writes beside the file and moves it there, so that a full disk leaves the old one."""
-    beside = path.with_name(path.name + ".tmp")
-    try:
+    from xlac.exporters.files import replacing
+
+    with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
-        beside.chmod(path.stat().st_mode)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from xlac.exporters.files import replacing
+from xlac.exporters.files import replacing, together
 from xlac.exporters.onnx import (
     composites,
     contractions,
@@ -64,7 +64,7 @@ def write(model: Model, file: Path, progress: Callable[[int, int], None] | None 
             path.write_bytes(made.SerializeToString())
         return [file]
     data = file.with_name(f"{file.name}.data")
-    with replacing(data) as beside, replacing(file) as path:
+    with together(data, file) as (beside, path):
         with beside.open("wb") as out:
             for name, (type, read) in tensors.items():
                 small = type.nbytes < SMALL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from xlac.exporters.files import replacing
+from xlac.exporters.files import replacing, together
 from xlac.exporters.spec.document import text
 from xlac.exporters.spec.learned import everything, is_weight
 from xlac.ir.op import Array
@@ -43,7 +43,7 @@ def write(model: Model, file: Path, progress: Callable[[int, int], None] | None 
         with replacing(file) as made:
             made.write_text(whole, encoding="utf-8")
         return [file]
-    with replacing(data) as made, replacing(file) as spec:
+    with together(data, file) as (made, spec):
         write_tensors(made, tensors, progress)
         spec.write_text(whole, encoding="utf-8")
     return [file, data]
