@@ -153,7 +153,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path, capsys: pytest.C
 def test_a_missing_linker_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UnsupportedError, match=r"XL5004.*\n.*--emit a,h"):
-        build("digits", tmp_path / "out", "--emit", "so")
+        build("digits", tmp_path / "out", "--emit", "so", "--triple", "armv7-unknown-linux-gnueabihf", "--cpu", "cortex-a9")
     build("digits", tmp_path / "out", "--emit", "a,h,s,ll")
 
 

@@ -45,7 +45,9 @@ ARM = ["--triple", "armv7-unknown-linux-gnueabihf", "--cpu", "cortex-a9", "--siz
 
 @pytest.mark.parametrize("cpu", [["--triple", "x86_64-unknown-linux-gnu", "--cpu", "x86-64"], ["--cpu", "x86-64-v4"]], ids=["sse2", "avx512"])
 def test_the_lstm_is_as_small_as_promised(cpu: list[str], tmp_path: Path) -> None:
-    """348,480 bytes of it are weights; a program that needs no library is below 360 KB."""
+    """348,480 bytes of it are weights; a program that needs no library is below 360 KB, whatever linker the machine has."""
+    if shutil.which("cc") is None:
+        pytest.skip("the program's own text needs a C compiler")
     assert status(["build", LSTM, "--emit", "exe", "--static", "--size", *cpu, "-o", str(tmp_path / "out")]) == 0
     assert 348_480 < (tmp_path / "out" / "lstm_3x60").stat().st_size <= 360_000
 

@@ -1,6 +1,6 @@
 """Kept code as a shared library: the system's loader opens it in a millisecond, where LLVM has to be imported first.
 
-It is made where a linker is at hand. Where none is, or the library cannot be opened (a file system that may not hold
+It is made where a linker is at hand, which on x86-64 and AArch64 is our own. Where none is, or the library cannot be opened (a file system that may not hold
 code, say), the objects are linked by LLVM as ever.
 """
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "code.so"
-FLAGS = ("-shared", "-Bsymbolic", "--hash-style=gnu", "-z", "noexecstack", "-z", "max-page-size=4096", "--build-id=none")
 
 
 def write(artifact: Path, target: Target, folder: Path) -> None:
@@ -34,7 +33,7 @@ def write(artifact: Path, target: Target, folder: Path) -> None:
     if target.threads > 1:
         objects.append(pool.object_code())
     try:
-        linker.find(host()).link(objects, FLAGS, folder / FILE)
+        linker.find(host()).open(objects, FILE, folder / FILE)
     except UnsupportedError:
         (folder / FILE).unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""Linking without a C library: the linkers of LLVM and GNU, found on the path."""
+"""Linking without a C library: our own linker where it knows the machine, else those of LLVM and GNU, found on the path."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from xlac_cpu.ahead.elf import linking
+from xlac_cpu.ahead.elf.image import Bytes
+from xlac_cpu.ahead.elf.objects import LinkError
 from xlac_cpu.machine import Machine, host
 from xlac_sdk import tool
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -26,11 +29,64 @@ ELF = ("linux", "none", "freebsd", "netbsd", "openbsd", "elf", "fuchsia", "andro
 # libgcc tells the system of a division by zero; guarded as they are, divisions have none.
 RAISE = ("--defsym=raise=0",)
 QUIET = ("-s", "--build-id=none", "-z", "noexecstack", "-z", "max-page-size=4096", "-z", "norelro")
+OPEN = ("-shared", "-Bsymbolic", "--hash-style=gnu", "-z", "noexecstack", "-z", "max-page-size=4096", "--build-id=none")
+OWN = ("x86_64", "aarch64")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLinker:
+    """Links for 64-bit ELF without any program of others. What it does not do, functions of libgcc for example, the machine's linker does."""
+
+    machine: Machine
+
+    def shared(self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path) -> None:
+        """A shared library that needs no other, under the name it will be looked for by."""
+        try:
+            pieces = linking.shared(objects, name, exports)
+        except LinkError as error:
+            self._other(error).shared(objects, name, exports, made)
+        else:
+            _write(made, pieces)
+
+    def open(self, objects: Sequence[bytes], name: str, made: Path) -> None:
+        """A shared library whose symbols are all seen, and which takes what it lacks from the process that loads it."""
+        try:
+            pieces = linking.shared(objects, name, open=True)
+        except LinkError as error:
+            self._other(error).open(objects, name, made)
+        else:
+            _write(made, pieces)
+
+    def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
+        """A program that needs no library and begins at `start`."""
+        try:
+            pieces = linking.program(objects, start)
+        except LinkError as error:
+            self._other(error).program(objects, start, made)
+        else:
+            _write(made, pieces)
+
+    def wasm(self, objects: Sequence[bytes], exports: Sequence[str], made: Path) -> None:
+        """Raises UnsupportedError: these machines have none."""
+        tool_of(self.machine).wasm(objects, exports, made)
+
+    def _other(self, error: LinkError) -> Linker:
+        """The machine's linker. Raises UnsupportedError, with what stood in the way here, when there is none."""
+        try:
+            return tool_of(self.machine)
+        except UnsupportedError as missing:
+            told = missing.diagnostics[0]
+            raise UnsupportedError(Diagnostic(told.code, f"{told.message} ({error})", hint=told.hint)) from None
+
+
+def _write(made: Path, pieces: Iterable[Bytes]) -> None:
+    with made.open("wb") as file:
+        file.writelines(pieces)
 
 
 @dataclass(frozen=True, slots=True)
 class Linker:
-    """The linker of one machine's objects."""
+    """A linker of LLVM's or GNU's for one machine's objects."""
 
     machine: Machine
     command: str
@@ -42,6 +98,10 @@ class Linker:
             script.write(f"{{ global: {' '.join(f'{name};' for name in exports)} local: *; }};\n")
             script.flush()
             self.link(objects, (*flags, f"--version-script={script.name}"), made)
+
+    def open(self, objects: Sequence[bytes], name: str, made: Path) -> None:
+        """A shared library whose symbols are all seen, and which takes what it lacks from the process that loads it."""
+        self.link(objects, (*OPEN, "-soname", name), made)
 
     def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
         """A program that needs no library and begins at `start`."""
@@ -93,8 +153,14 @@ class Linker:
                 yield told.stdout.strip()
 
 
-def find(machine: Machine) -> Linker:
+def find(machine: Machine) -> OwnLinker | Linker:
     """A linker for a machine's objects. Raises UnsupportedError when none is on the path, or none is known."""
+    own = machine.triple.split("-")[0] in OWN and any(part in machine.triple for part in ELF)
+    return OwnLinker(machine) if own else tool_of(machine)
+
+
+def tool_of(machine: Machine) -> Linker:
+    """A linker on the path for a machine's objects. Raises UnsupportedError when there is none, or none is known."""
     names = candidates(machine)
     if not names:
         problem = f"xlac does not link for {machine.triple}"

@@ -1,0 +1,120 @@
+"""Lays out an ELF file: its sections in segments of equal rights, each section's place in the file and in memory, and the headers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xlac_cpu.ahead.elf.objects import EXECUTE, WRITE
+
+READABLE, DYNAMIC_SEGMENT, STACK, LOAD = 4, 2, 0x6474E551, 1
+SHARED, PROGRAM = 3, 2
+PROGBITS, STRINGS, RELOCATIONS, HASH, DYNAMIC, NO_BITS, DYNAMIC_SYMBOLS = 1, 3, 4, 5, 6, 8, 11
+_HEADER, _SEGMENT = 64, 56
+Bytes = bytes | bytearray | memoryview
+
+
+@dataclass(eq=False, slots=True)
+class Part:
+    """A section of the finished file. Its bytes, pieces that follow each other, are given once its place is known."""
+
+    name: str
+    kind: int
+    flags: int
+    size: int
+    alignment: int
+    link: str = ""
+    entry: int = 0
+    data: list[Bytes] = field(default_factory=list)
+    address: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Image:
+    """The sections of a file in order: what is only read, then what runs, then what is written, zeros last."""
+
+    parts: Sequence[Part]
+    machine: int
+    shared: bool
+    page: int
+
+    def place(self) -> None:
+        """Gives every part its offset and address: a segment begins in the file right where the last ended, and a page later in memory."""
+        offset = _HEADER + _SEGMENT * (len(self._segments()) + 1 + self.shared)
+        base = 0 if self.shared else 0x400000
+        for segment in self._segments():
+            zeros = 0  # bytes of the segment that the file does not hold
+            for part in segment:
+                padding = -(offset + zeros) % part.alignment
+                if part.kind == NO_BITS:
+                    part.offset, part.address = offset, base + offset + zeros + padding
+                    zeros += padding + part.size
+                else:
+                    part.offset, part.address = offset + padding, base + offset + padding
+                    offset += padding + part.size
+            base += self.page
+
+    def pieces(self, start: int) -> Iterator[Bytes]:
+        """The file, piece by piece; `start` is the address at which a program begins."""
+        headers = self._segment_headers()
+        names, table = self._section_headers()
+        at = self._end + len(names)
+        padding = -at % 8
+        ident, kind, sections = b"\x7fELF\x02\x01\x01" + bytes(9), SHARED if self.shared else PROGRAM, len(self.parts) + 2
+        yield struct.pack("<16sHHIQQQI", ident, kind, self.machine, 1, start, _HEADER, at + padding, 0)
+        yield struct.pack("<6H", _HEADER, _SEGMENT, len(headers), 64, sections, sections - 1)
+        yield from headers
+        written = _HEADER + _SEGMENT * len(headers)
+        for part in self.parts:
+            if part.kind != NO_BITS:
+                yield bytes(part.offset - written)
+                yield from part.data
+                written = part.offset + part.size
+        yield from (names, bytes(padding), table)
+
+    @property
+    def _end(self) -> int:
+        """Where in the file the last part ends."""
+        return max(part.offset + part.size for part in self.parts if part.kind != NO_BITS)
+
+    def _segment_headers(self) -> list[bytes]:
+        headers = []
+        for number, segment in enumerate(self._segments()):
+            first = segment[0]
+            back = 0 if number else first.offset  # the first segment holds the headers too
+            at, address = first.offset - back, first.address - back
+            stored = max((part.offset + part.size for part in segment if part.kind != NO_BITS), default=at) - at
+            memory = segment[-1].address + segment[-1].size - address
+            rights = READABLE | (2 if first.flags & WRITE else 0) | (1 if first.flags & EXECUTE else 0)
+            headers.append(_segment(LOAD, rights, at, address, stored, memory, self.page))
+        for part in self.parts:
+            if part.kind == DYNAMIC:
+                headers.append(_segment(DYNAMIC_SEGMENT, READABLE | 2, part.offset, part.address, part.size, part.size, 8))
+        return [*headers, _segment(STACK, READABLE | 2, 0, 0, 0, 0, 16)]
+
+    def _segments(self) -> list[list[Part]]:
+        found: dict[int, list[Part]] = {}
+        for part in self.parts:
+            found.setdefault(part.flags & (WRITE | EXECUTE), []).append(part)
+        return [*found.values()]
+
+    def _section_headers(self) -> tuple[bytes, bytes]:
+        """The names of the sections, and the table that tools read; a loader needs neither."""
+        names = b"\0" + b"".join(part.name.encode() + b"\0" for part in self.parts) + b".shstrtab\0"
+        order = [part.name for part in self.parts]
+        rows = [bytes(64)]
+        for part in self.parts:
+            link = order.index(part.link) + 1 if part.link else 0
+            symbols = part.kind == DYNAMIC_SYMBOLS  # the first that is not local has the number 1
+            where = part.address, part.offset, part.size
+            name = names.index(b"\0" + part.name.encode() + b"\0") + 1
+            rows.append(struct.pack("<IIQQQQIIQQ", name, part.kind, part.flags, *where, link, symbols, part.alignment, part.entry))
+        name = names.index(b"\0.shstrtab\0") + 1
+        rows.append(struct.pack("<IIQQQQIIQQ", name, STRINGS, 0, 0, self._end, len(names), 0, 0, 1, 0))
+        return names, b"".join(rows)
+
+
+def _segment(kind: int, rights: int, at: int, address: int, stored: int, memory: int, alignment: int) -> bytes:
+    return struct.pack("<IIQQQQQQ", kind, rights, at, address, address, stored, memory, alignment)

@@ -1,0 +1,278 @@
+"""From objects to a shared library or a program: finds what is used, lays it out, and fills in every address."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from xlac_cpu.ahead.elf.image import (
+    DYNAMIC,
+    DYNAMIC_SYMBOLS,
+    HASH,
+    NO_BITS,
+    PROGBITS,
+    RELOCATIONS,
+    STRINGS,
+    Bytes,
+    Image,
+    Part,
+)
+from xlac_cpu.ahead.elf.objects import ALLOC, EXECUTE, WRITE, LinkError, Object, Relocation, Section, Symbol
+from xlac_cpu.ahead.elf.relocations import PROCESSORS, Processor, value_of
+
+NAMES = {(0, False): ".rodata", (EXECUTE, False): ".text", (WRITE, False): ".data", (WRITE, True): ".bss"}
+ORDER = (".dynsym", ".hash", ".dynstr", ".rela.dyn", ".rodata", ".text", ".plt", ".dynamic", ".got", ".data", ".bss")
+
+
+def shared(objects: Sequence[bytes], name: str, exports: Sequence[str] | None = None, *, open: bool = False) -> Iterator[Bytes]:
+    """The pieces of a shared library that others find as `name`, with `exports` to be seen, or every global symbol.
+
+    `open`: what the objects do not define, the process that loads it does. Raises LinkError, before the first piece.
+    """
+    return Link([Object(image) for image in objects], exports, name=name, open=open).pieces()
+
+
+def program(objects: Sequence[bytes], start: str) -> Iterator[Bytes]:
+    """The pieces of a program that needs no library and begins at `start`. Raises LinkError, before the first piece."""
+    return Link([Object(image) for image in objects], (start,), start=start).pieces()
+
+
+@dataclass(frozen=True)
+class Link:
+    """One file in the making. `start` is empty for a shared library."""
+
+    objects: Sequence[Object]
+    exports: Sequence[str] | None
+    name: str = ""
+    start: str = ""
+    open: bool = False
+
+    def pieces(self) -> Iterator[Bytes]:
+        parts = {part.name: part for part in self.parts}
+        self.image.place()
+        for name, sections in self.places.items():
+            for section, at in sections:
+                section.address = parts[name].address + at
+        for name in self.places:
+            if parts[name].kind != NO_BITS:
+                parts[name].data = [*self._filled(name)]
+        for name, data in self._tables(parts).items():
+            parts[name].data = [data]
+        return self.image.pieces(self._address(self.definitions[self.start]) if self.start else 0)
+
+    # ---- what is in the file ------------------------------------------------------------------
+
+    @cached_property
+    def machine(self) -> int:
+        machines = {item.machine for item in self.objects}
+        if len(machines) > 1:
+            raise LinkError("the objects are for different processors")
+        return machines.pop()
+
+    @cached_property
+    def definitions(self) -> dict[str, Symbol]:
+        found: dict[str, Symbol] = {}
+        for symbol in (symbol for item in self.objects for symbol in item.globals if symbol.defined):
+            if symbol.name in found and not (symbol.weak or found[symbol.name].weak):
+                raise LinkError(f"'{symbol.name}' is defined twice")
+            if symbol.name not in found or found[symbol.name].weak:
+                found[symbol.name] = symbol
+        return found
+
+    @cached_property
+    def seen(self) -> tuple[Symbol, ...]:
+        """The symbols that others may use."""
+        names = sorted(self.definitions) if self.exports is None else self.exports
+        missing = [name for name in names if name not in self.definitions]
+        if missing:
+            raise LinkError(f"'{missing[0]}' is not defined")
+        return tuple(self.definitions[name] for name in names)
+
+    @cached_property
+    def used(self) -> list[Section]:
+        """The sections that what is seen needs, in the order of the objects."""
+        reached: set[Section] = set()
+        waiting = [symbol.section for symbol in self.seen]
+        while waiting:
+            section = waiting.pop()
+            if section is not None and section not in reached:
+                reached.add(section)
+                waiting += [self._resolved(relocation.symbol).section for relocation in section.relocations]
+        return [section for item in self.objects for section in item.sections.values() if section in reached]
+
+    def _resolved(self, symbol: Symbol) -> Symbol:
+        """The definition that a symbol stands for, or itself where another library has that."""
+        if not symbol.is_global:
+            return symbol
+        found = self.definitions.get(symbol.name, symbol)
+        if not found.defined and not self.open:
+            raise LinkError(f"undefined symbol: {symbol.name}")
+        return found
+
+    @cached_property
+    def places(self) -> dict[str, list[tuple[Section, int]]]:
+        """What each part is made of: sections, each with its offset there."""
+        found: dict[str, list[tuple[Section, int]]] = {}
+        ends: dict[str, int] = {}
+        for section in self.used:
+            if section.flags & WRITE and section.flags & EXECUTE:
+                raise LinkError(f"section '{section.name}' is written and executed")
+            name = NAMES[section.flags & (WRITE | EXECUTE), len(section.data) < section.size]
+            at = ends.get(name, 0)
+            at += -at % section.alignment
+            found.setdefault(name, []).append((section, at))
+            ends[name] = at + section.size
+        return found
+
+    @cached_property
+    def table(self) -> list[Symbol]:
+        """The symbols whose addresses the global offset table holds: other libraries', and those that code looks up there."""
+        found: dict[Symbol, None] = {}
+        for relocation in self._relocations:
+            symbol, kind = self._resolved(relocation.symbol), self.processor.kind(relocation.kind)
+            if kind.through_table or not symbol.defined:
+                if not kind.through_table and not kind.call:
+                    raise LinkError(f"the address of '{symbol.name}', which another library has, is needed in place")
+                found[symbol] = None
+        return [*found]
+
+    @cached_property
+    def outside(self) -> list[Symbol]:
+        return [symbol for symbol in self.table if not symbol.defined]
+
+    @cached_property
+    def pointers(self) -> list[tuple[Section, Relocation]]:
+        """Addresses in data, which the loader of a shared library corrects."""
+        found = []
+        for section in self.used if not self.start else ():
+            for relocation in section.relocations:
+                if self.processor.kind(relocation.kind).pointer:
+                    if not section.flags & WRITE:
+                        raise LinkError(f"section '{section.name}' holds addresses and is read-only")
+                    found.append((section, relocation))
+        return found
+
+    @property
+    def _relocations(self) -> list[Relocation]:
+        return [relocation for section in self.used for relocation in section.relocations]
+
+    @cached_property
+    def processor(self) -> Processor:
+        return PROCESSORS[self.machine]
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        found = [
+            Part(
+                name,
+                NO_BITS if name == ".bss" else PROGBITS,
+                sections[0][0].flags & (ALLOC | WRITE | EXECUTE),
+                sections[-1][1] + sections[-1][0].size,
+                max(section.alignment for section, _ in sections),
+            )
+            for name, sections in self.places.items()
+        ]
+        if self.table:
+            found.append(Part(".got", PROGBITS, ALLOC | WRITE, 8 * len(self.table), 8, entry=8))
+        if self.outside:
+            size = self.processor.stub_bytes
+            found.append(Part(".plt", PROGBITS, ALLOC | EXECUTE, size * len(self.outside), size, entry=size))
+        if not self.start:
+            found += self._dynamic_parts()
+        return tuple(sorted(found, key=lambda part: ORDER.index(part.name)))
+
+    def _dynamic_parts(self) -> list[Part]:
+        symbols, corrections = 1 + len(self.seen) + len(self.outside), len(self.pointers) + len(self.table)
+        parts = [
+            Part(".dynsym", DYNAMIC_SYMBOLS, ALLOC, 24 * symbols, 8, link=".dynstr", entry=24),
+            Part(".hash", HASH, ALLOC, 4 * (3 + symbols), 4, link=".dynsym", entry=4),
+            Part(".dynstr", STRINGS, ALLOC, len(self.strings), 1),
+            Part(".dynamic", DYNAMIC, ALLOC | WRITE, 16 * (8 + 3 * bool(corrections)), 8, link=".dynstr", entry=16),
+        ]
+        return parts + [Part(".rela.dyn", RELOCATIONS, ALLOC, 24 * corrections, 8, link=".dynsym", entry=24)] * bool(corrections)
+
+    @cached_property
+    def strings(self) -> bytes:
+        names = [self.name, *(symbol.name for symbol in (*self.seen, *self.outside))]
+        return b"\0" + b"".join(name.encode() + b"\0" for name in names)
+
+    @cached_property
+    def image(self) -> Image:
+        return Image(self.parts, self.machine, not self.start, self.processor.page)
+
+    # ---- its bytes, once every part has its place ---------------------------------------------
+
+    def _address(self, symbol: Symbol) -> int:
+        assert symbol.section is not None
+        return symbol.section.address + symbol.value
+
+    def _entry(self, symbol: Symbol) -> int:
+        got = next(part for part in self.parts if part.name == ".got")
+        return got.address + 8 * self.table.index(symbol)
+
+    def _stub(self, symbol: Symbol) -> int:
+        plt = next(part for part in self.parts if part.name == ".plt")
+        return plt.address + self.processor.stub_bytes * self.outside.index(symbol)
+
+    def _filled(self, name: str) -> Iterator[Bytes]:
+        end = 0
+        for section, at in self.places[name]:
+            yield bytes(at - end)
+            yield self._relocated(section) if section.relocations else section.data
+            end = at + section.size
+
+    def _relocated(self, section: Section) -> bytearray:
+        data = bytearray(section.data)
+        for relocation in section.relocations:
+            symbol, kind = self._resolved(relocation.symbol), self.processor.kind(relocation.kind)
+            if kind.through_table:
+                target = self._entry(symbol)
+            else:
+                target = self._address(symbol) if symbol.defined else self._stub(symbol)
+            kind.write(data, relocation.offset, value_of(kind, target, relocation.addend, section.address + relocation.offset))
+        return data
+
+    def _tables(self, parts: dict[str, Part]) -> dict[str, bytes]:
+        """The parts that are made here, by name."""
+        made = {}
+        if self.table:
+            known = (self._address(symbol) if symbol.defined else 0 for symbol in self.table)
+            made[".got"] = struct.pack(f"<{len(self.table)}Q", *known)
+        if self.outside:
+            stubs = [self.processor.stub(self._stub(symbol), self._entry(symbol)) for symbol in self.outside]
+            made[".plt"] = b"".join(stubs)
+        if self.start:
+            return made
+        numbers = {part.name: number for number, part in enumerate(self.parts, 1)}
+        homes = {id(section): name for name, sections in self.places.items() for section, _ in sections}
+        symbols, at = [bytes(24)], 1 + len(self.name.encode()) + 1
+        for symbol in (*self.seen, *self.outside):
+            home = numbers[homes[id(symbol.section)]] if symbol.defined else 0
+            address = self._address(symbol) if symbol.defined else 0
+            symbols.append(struct.pack("<IBBHQQ", at, 16 | 2 * symbol.function, 0, home, address, symbol.size))
+            at += len(symbol.name.encode()) + 1
+        count = len(symbols)
+        made[".dynsym"], made[".dynstr"] = b"".join(symbols), self.strings
+        chain = (0, *(number + 1 if number + 1 < count else 0 for number in range(1, count)))  # one bucket: few names
+        made[".hash"] = struct.pack(f"<{3 + count}I", 1, count, int(count > 1), *chain)
+        corrections = [(section.address + r.offset, self.processor.relative, self._address(self._resolved(r.symbol)) + r.addend) for section, r in self.pointers]
+        first = 1 + len(self.seen)
+        for symbol in self.table:
+            if symbol.defined:
+                corrections.append((self._entry(symbol), self.processor.relative, self._address(symbol)))
+            else:
+                number = first + self.outside.index(symbol)
+                corrections.append((self._entry(symbol), number << 32 | self.processor.by_name, 0))
+        if corrections:
+            made[".rela.dyn"] = b"".join(struct.pack("<QQq", *row) for row in corrections)
+        made[".dynamic"] = self._dynamic(parts, len(corrections))
+        return made
+
+    def _dynamic(self, parts: dict[str, Part], corrections: int) -> bytes:
+        rows = [(14, 1), (4, parts[".hash"].address), (5, parts[".dynstr"].address), (6, parts[".dynsym"].address)]
+        rows += [(10, len(self.strings)), (11, 24), (30, 8)]  # sizes of names and symbols; everything is bound when it is loaded
+        if corrections:
+            rows += [(7, parts[".rela.dyn"].address), (8, 24 * corrections), (9, 24)]
+        return b"".join(struct.pack("<QQ", *row) for row in (*rows, (0, 0)))

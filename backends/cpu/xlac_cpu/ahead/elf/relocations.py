@@ -1,0 +1,149 @@
+"""What each processor's relocations write, as its ELF supplement defines them (System V ABI for x86-64; ELF for the Arm 64-bit Architecture).
+
+S is the symbol's address, A the addend, P the place, G the address of the symbol's entry in the global offset table.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from xlac_cpu.ahead.elf.objects import AARCH64, X86_64, LinkError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One relocation: which value it takes (`S+A`, `S+A-P`, …) and how that stands in the bytes."""
+
+    value: str
+    write: Callable[[bytearray, int, int], None]
+    call: bool = False  # a branch, which a stub may stand for
+
+    @property
+    def through_table(self) -> bool:
+        return self.value.startswith("G")
+
+    @property
+    def pointer(self) -> bool:
+        """A whole address in data, which the loader of a shared library has to correct."""
+        return self.value == "S+A"
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """Relocations by number, those that a loader does, and the stub through which a branch reaches another library."""
+
+    kinds: Mapping[int, Kind]
+    relative: int
+    by_name: int
+    page: int  # the largest pages that its systems use
+    stub: Callable[[int, int], bytes]  # of its own address and that of the table's entry
+    stub_bytes: int
+
+    def kind(self, number: int) -> Kind:
+        if number not in self.kinds:
+            raise LinkError(f"a relocation of type {number} is not known here")
+        return self.kinds[number]
+
+
+def _number(format: str) -> Callable[[bytearray, int, int], None]:
+    def write(data: bytearray, at: int, value: int) -> None:
+        try:
+            struct.pack_into(format, data, at, value)
+        except struct.error:
+            raise LinkError("something is further away than its relocation reaches") from None
+
+    return write
+
+
+def _instruction(low: int, width: int, shift: int = 0, signed: bool = False) -> Callable[[bytearray, int, int], None]:
+    """A field of `width` bits from bit `low` on, of a value shifted right; unsigned ones take the value's low 12 bits (`LO12`)."""
+
+    def write(data: bytearray, at: int, value: int) -> None:
+        field = (value if signed else value & 0xFFF) >> shift
+        if signed and not -(1 << width - 1) <= field < 1 << width - 1:
+            raise LinkError("something is further away than its relocation reaches")
+        mask = (1 << width) - 1
+        (word,) = struct.unpack_from("<I", data, at)
+        struct.pack_into("<I", data, at, word & ~(mask << low) | (field & mask) << low)
+
+    return write
+
+
+def _pages(shift: int) -> Callable[[bytearray, int, int], None]:
+    """The split immediate of `adr` and, in pages, of `adrp`."""
+
+    def write(data: bytearray, at: int, value: int) -> None:
+        field = value >> shift
+        if not -(1 << 20) <= field < 1 << 20:
+            raise LinkError("something is further away than its relocation reaches")
+        (word,) = struct.unpack_from("<I", data, at)
+        word = word & ~(3 << 29 | 0x7FFFF << 5) | (field & 3) << 29 | (field >> 2 & 0x7FFFF) << 5
+        struct.pack_into("<I", data, at, word)
+
+    return write
+
+
+_I32, _U32, _U64 = _number("<i"), _number("<I"), _number("<Q")
+_PC32, _GOT32 = Kind("S+A-P", _I32), Kind("G+A-P", _I32)
+
+X86_64_KINDS = {
+    1: Kind("S+A", _U64),
+    2: _PC32,
+    4: Kind("S+A-P", _I32, call=True),
+    9: _GOT32,
+    10: Kind("S+A", _U32),
+    11: Kind("S+A", _I32),
+    24: Kind("S+A-P", _number("<q")),
+    41: _GOT32,
+    42: _GOT32,
+}
+
+AARCH64_KINDS = {
+    257: Kind("S+A", _U64),
+    258: Kind("S+A", _U32),
+    260: Kind("S+A-P", _number("<q")),
+    261: Kind("S+A-P", _I32),
+    274: Kind("S+A-P", _pages(0)),
+    275: Kind("page(S+A)-page(P)", _pages(12)),
+    276: Kind("page(S+A)-page(P)", _pages(12)),
+    277: Kind("low(S+A)", _instruction(10, 12)),
+    278: Kind("low(S+A)", _instruction(10, 12)),
+    279: Kind("S+A-P", _instruction(5, 14, 2, signed=True)),
+    280: Kind("S+A-P", _instruction(5, 19, 2, signed=True)),
+    282: Kind("S+A-P", _instruction(0, 26, 2, signed=True), call=True),
+    283: Kind("S+A-P", _instruction(0, 26, 2, signed=True), call=True),
+    284: Kind("low(S+A)", _instruction(10, 12, 1)),
+    285: Kind("low(S+A)", _instruction(10, 12, 2)),
+    286: Kind("low(S+A)", _instruction(10, 12, 3)),
+    299: Kind("low(S+A)", _instruction(10, 12, 4)),
+    311: Kind("Gpage(S+A)-page(P)", _pages(12)),
+    312: Kind("Glow(S+A)", _instruction(10, 12, 3)),
+}
+
+
+def value_of(kind: Kind, target: int, addend: int, place: int) -> int:
+    """The number that a relocation writes; `target` is S, or G where `kind.through_table`."""
+    if "page" in kind.value:
+        return (target + addend & ~0xFFF) - (place & ~0xFFF)
+    if kind.value.endswith("-P"):
+        return target + addend - place
+    return target + addend
+
+
+def _x86_64_stub(at: int, entry: int) -> bytes:
+    return struct.pack("<2si2x", b"\xff\x25", entry - (at + 6))  # jmp *entry(%rip)
+
+
+def _aarch64_stub(at: int, entry: int) -> bytes:
+    code = bytearray(struct.pack("<4I", 0x90000010, 0xF9400211, 0xD61F0220, 0xD503201F))  # adrp x16; ldr x17, [x16]; br x17; nop
+    _pages(12)(code, 0, (entry & ~0xFFF) - (at & ~0xFFF))
+    _instruction(10, 12, 3)(code, 4, entry)
+    return bytes(code)
+
+
+PROCESSORS = {
+    X86_64: Processor(X86_64_KINDS, relative=8, by_name=6, page=4096, stub=_x86_64_stub, stub_bytes=8),
+    AARCH64: Processor(AARCH64_KINDS, relative=1027, by_name=1025, page=65536, stub=_aarch64_stub, stub_bytes=16),
+}
