@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from zlib import crc32
-
 import pytest
-
-GOLDEN = Path(__file__).parent / "golden"
+from goldens import Golden
+from sampling import Some, left_out
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,39 +15,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "sampled(n): about one case of n is run, drawn by its name; with --all, every one")
+    config.addinivalue_line("markers", "sampled(n): one case of n is run, at least one of the test's, drawn by name; with --all, every one")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out cases of tests that are marked `sampled`. One alone, asked for by its name, is run."""
-    if config.getoption("--all"):
+    if config.getoption("--all") or any("::" in name for name in config.args):
         return
-    left = [item for item in items if not _drawn(item, config.args)]
-    gone = set(left)
+    gone = left_out(items)
     items[:] = [item for item in items if item not in gone]
-    config.hook.pytest_deselected(items=left)
+    config.hook.pytest_deselected(items=gone)
 
 
-def _drawn(item: pytest.Item, asked: Sequence[str]) -> bool:
-    mark = item.get_closest_marker("sampled")
-    return mark is None or any("::" in name for name in asked) or crc32(item.name.encode()) % mark.args[0] == 0
-
-
-class Golden:
-    """Compares text with a file under tests/golden, or writes the file when --bless is given."""
-
-    def __init__(self, bless: bool) -> None:
-        self.bless = bless
-
-    def check(self, name: str, actual: str) -> None:
-        self.check_file(GOLDEN / name, actual)
-
-    def check_file(self, file: Path, actual: str) -> None:
-        if self.bless:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(actual, encoding="utf-8")
-        assert file.exists(), f"{file} is missing; if it should exist, run pytest --bless"
-        assert actual == file.read_text(encoding="utf-8"), f"{file} differs; if it should, run pytest --bless"
+@pytest.fixture
+def some(request: pytest.FixtureRequest) -> Some:
+    """`some(cases, n)`: every n-th of the cases that one test walks through; with --all, every one."""
+    return lambda cases, n: cases[:: 1 if request.config.getoption("--all") else n]
 
 
 @pytest.fixture

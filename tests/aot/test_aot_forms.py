@@ -21,6 +21,7 @@ DIGITS = str(SPECS / "digits.yaml")
 
 @pytest.mark.parametrize("weights", ["embed", "file", "mmap"])
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "loop_while", "branch_cond", "tagger"])
+@pytest.mark.sampled(2)
 def test_an_artefact_computes_what_the_model_does(spec: str, weights: str, tmp_path: Path) -> None:
     folder = build(spec, tmp_path / "out", "--weights", weights)
     agree(spec, xlac.load(folder))
@@ -28,6 +29,7 @@ def test_an_artefact_computes_what_the_model_does(spec: str, weights: str, tmp_p
 
 
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "loop_while", "branch_cond", "tagger", "layernorm_gelu"])
+@pytest.mark.sampled(2)
 def test_small_code_computes_what_the_model_does(spec: str, tmp_path: Path) -> None:
     """Over weights inside the code, which the compiler must not take for the zeros that stand there at first."""
     small = build(spec, tmp_path / "small", "--size", "--emit", "o,so")

@@ -73,6 +73,7 @@ def driver(spec: str, folder: Path) -> Path:
 @pytest.mark.parametrize(("compiler", "sanitizer"), [("gcc", "address,undefined"), ("gcc", "thread"), ("clang", "undefined")])
 @pytest.mark.parametrize("options", [(), ("--size", "--no-libm", "--quantize", "int8")], ids=["fast", "small"])
 @pytest.mark.parametrize("spec", MODELS)
+@pytest.mark.sampled(3)
 def test_sanitizers_are_silent(spec: str, options: tuple[str, ...], compiler: str, sanitizer: str, tmp_path: Path) -> None:
     needs(compiler)
     folder = build(spec, tmp_path / spec, *MODELS[spec], *options)
@@ -83,6 +84,7 @@ def test_sanitizers_are_silent(spec: str, options: tuple[str, ...], compiler: st
 
 
 @pytest.mark.parametrize("spec", MODELS)
+@pytest.mark.sampled(2)
 def test_valgrind_is_silent(spec: str, tmp_path: Path) -> None:
     needs("valgrind", "gcc")
     folder = build(spec, tmp_path / spec, *MODELS[spec])

@@ -125,6 +125,7 @@ def test_a_shared_expansion_is_one_function(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [("--size",), ("--no-libm",), ("--size", "--no-libm")], ids=" ".join)
 @pytest.mark.parametrize("spec", ["digits", "loop_while", "branch_cond"])
+@pytest.mark.sampled(3)
 def test_options_do_not_change_results(spec: str, options: tuple[str, ...], tmp_path: Path) -> None:
     needs("cc")
     assert status(["build", str(SPECS / f"{spec}.yaml"), "--target", "c", "-o", str(tmp_path / "out"), *options]) == 0

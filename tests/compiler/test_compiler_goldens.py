@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Golden
+from goldens import Golden
 
 from xlac.compiler import Lowered, lower, specialized
 from xlac.debug import report

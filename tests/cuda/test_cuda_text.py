@@ -47,7 +47,7 @@ from xlac_sdk.source import SourceError, UnsupportedError
 from xlac_sdk.target import Request
 
 if TYPE_CHECKING:
-    from conftest import Golden
+    from goldens import Golden
 
 P, F32, I64 = Primitive, DType.F32, DType.I64
 SPECS = Path(__file__).parents[2] / "specs"

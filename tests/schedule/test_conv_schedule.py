@@ -60,12 +60,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.sampled(3)
 def test_samples(target):
     for number, sample in enumerate(Conv.samples()):
         agree(group(Kind.CONV, of_sample("conv", sample, (("input", "weight"), ("input",))[number % 2])), target)
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(2)
 def test_channels_last(name):
     small = ("pointwise", "grouped", "dilated", "transposed", "one channel out", "depthwise strided", "multiplier")
     for target in TARGETS.values() if name in small else FEW:
@@ -73,6 +75,7 @@ def test_channels_last(name):
 
 
 @pytest.mark.parametrize("name", ["same", "strided", "pointwise", "depthwise", "depthwise strided"])
+@pytest.mark.sampled(2)
 def test_epilogues(name):
     hero = CASES[name]
     channels = hero.shape[-1]
@@ -98,7 +101,7 @@ PLANES = {  # x by batch, channel and space; strides, padding and dilation by sp
 
 @pytest.mark.parametrize("dtype", [F32, DType.BF16], ids=str)
 @pytest.mark.parametrize("name", PLANES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_depthwise_channel_by_channel(name, dtype):
     """As the model gives it, and turned by the graph as layouts are chosen; weights known and not; with what follows."""
     shape, taps, strides, pad, dilation = PLANES[name]
@@ -127,6 +130,7 @@ def test_an_input_computed_by_the_group():
 
 
 @pytest.mark.parametrize("name", ["same", "strided", "stem", "pointwise", "grouped", "half", "transposed"])
+@pytest.mark.sampled(3)
 def test_results_in_another_layout(name):
     hero = CASES[name]
     channels = hero.shape[-1]

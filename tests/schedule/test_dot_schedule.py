@@ -29,6 +29,7 @@ def matmul(m: int, n: int, k: int, kind: str = "input", turned: tuple[bool, bool
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.sampled(3)
 def test_samples(target):
     for number, sample in enumerate(Dot.samples()):
         kinds = [("input", "weight"), ("input",), ("weight", "input")][number % 3]
@@ -37,6 +38,7 @@ def test_samples(target):
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.sampled(3)
 def test_sizes_and_layouts(target, turned):
     for number, (m, n, k) in enumerate(SIZES):
         kinds = ("input", "weight") if target.name == "avx512" else (("input", "weight")[number % 2],)
@@ -155,6 +157,7 @@ def _layer(m: int, n: int, k: int, dtype: DType = F32) -> tuple[Node, Node]:
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("sizes", [(1, 128, 64), (9, 21, 33), (30, 70, 20)])
+@pytest.mark.sampled(3)
 def test_epilogues(target, sizes):
     hero, biased = _layer(*sizes)
     relu = build.maximum(biased, 0.0)

@@ -102,6 +102,7 @@ def direct(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("direct")
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.sampled(3)
 def test_the_direct_sum_of_tiles(size: str) -> None:
     x, columns, low, high = SIZES[size]
     agree(group(Kind.CONV, conv(x, columns, low, high)), TARGETS["avx512"])

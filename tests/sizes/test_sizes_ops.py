@@ -34,12 +34,14 @@ def agree(mnemonic: str, target: str, most: int) -> None:
 
 
 @pytest.mark.parametrize("mnemonic", PRIMITIVES)
+@pytest.mark.sampled(3)
 def test_an_extent_may_be_open(mnemonic: str) -> None:
     """The interpreter checks every access against the arrays of the call, and the arena is poisoned."""
     agree(mnemonic, "reference", 2)
 
 
 @pytest.mark.parametrize("mnemonic", PRIMITIVES)
+@pytest.mark.sampled(3)
 def test_on_the_cpu(mnemonic: str) -> None:
     agree(mnemonic, "cpu", 1)
 
