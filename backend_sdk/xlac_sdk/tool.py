@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from xlac_sdk import limits
+
 FULL = os.strerror(errno.ENOSPC)
 
 
@@ -17,7 +19,8 @@ def run(command: Sequence[str], folder: Path | None = None) -> str:
     Raises OSError where it says that the disk is full, which is nothing that its user could correct in the input.
     """
     plain = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=plain)
+    with limits.ended_in_time():
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=plain, timeout=limits.left())
     if not done.returncode:
         return ""
     if FULL in done.stderr:

@@ -35,6 +35,7 @@ from xlac.sizes import Specializing
 from xlac.sources import load
 from xlac.variants import asked, checked
 from xlac_sdk.backend import Backend
+from xlac_sdk.limits import look, within
 from xlac_sdk.program import Program
 from xlac_sdk.registry import find
 from xlac_sdk.sizes import determined
@@ -68,6 +69,8 @@ def compile(
     triple: str = "",
     arch: str = "",
     precision: str = "",
+    max_compile_seconds: float | None = None,
+    max_compile_memory: int | None = None,
 ) -> Compiled | Specializing:
     """What `xlac.compile` does (`kept.py` says what it takes and raises) when nothing kept on disk answers."""
     asked(variants, sizes)
@@ -75,19 +78,21 @@ def compile(
     facts = backend.target(Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads))
 
     def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
-        again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}, precision=precision) if model is None else model
-        return executable(lower(specialized(again, sizes), facts), backend)
+        with within(max_compile_seconds, max_compile_memory):
+            again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}, precision=precision) if model is None else model
+            return executable(lower(specialized(again, sizes), facts), backend)
 
     model = None
-    try:
-        model = load(source, dims=dims, params=params, precision=precision)
-    except Undecided as undecided:
-        if variants:
-            raise
-        return Specializing(undecided.interface, made)
-    if model.dims and sizes == "specialize":
-        return Specializing(model.interface, made)
-    return executable(lower(unfixed(model), facts, variants=variants), backend)
+    with within(max_compile_seconds, max_compile_memory):
+        try:
+            model = load(source, dims=dims, params=params, precision=precision)
+        except Undecided as undecided:
+            if variants:
+                raise
+            return Specializing(undecided.interface, made)
+        if model.dims and sizes == "specialize":
+            return Specializing(model.interface, made)
+        return executable(lower(unfixed(model), facts, variants=variants), backend)
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
@@ -153,7 +158,9 @@ def _lower(
             until=until, start=start,
         )  # fmt: skip
         scheduled, done = quantised(captured(graph), weights) if int8 else (captured(graph), None)
+        look("fusion")
         groups = partition(scheduled, target, fuse=fuse)
+        look("schedules and the memory plan")
         program = plan(groups, schedules, weights, model.state, model.dims.values(), caches(target))
         check_addressable(program)
         told = {"precision": model.precision, "extents": model.extents, "forms": model.forms}
@@ -174,6 +181,7 @@ def executable(lowered: Lowered, backend: Backend) -> Compiled:
     """Program to something that runs: emit, build, load. What was built before is taken from the cache."""
     program, target = lowered.program, lowered.target
     with paused():
+        look("writing the code")
         sources = backend.emit(program, target)
     now = settings()
     cache = None if now.cache is None else Cache(now.cache, now.cache_bytes)
@@ -183,9 +191,12 @@ def executable(lowered: Lowered, backend: Backend) -> Compiled:
         with suppress(OSError, XlacError):  # another process has thrown it away since: it is made again
             return Compiled(program, target, backend.load(Path(found), program, target), Path(found))
     with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
+        look("building the code")
         made = Path(folder)
         artifact = backend.build(sources, made)
+        look("loading the code")
         code = backend.load(artifact, program, target)
+        look("keeping the code")
         place = cache.keep(key, program.name, backend, lambda room: _copied(artifact, made, room)) if cache else None
     return Compiled(program, target, code, None if place is None else Path(place))
 

@@ -58,6 +58,8 @@ def compile(
     triple: str = "",
     arch: str = "",
     precision: str = "",
+    max_compile_seconds: float | None = None,
+    max_compile_memory: int | None = None,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
 
@@ -66,6 +68,8 @@ def compile(
     "symbolic", once for all within their bounds: then `variants` are sizes (`{"batch": 1}`) that this one program has
     code of its own for. One whose sizes depend on values of its inputs is compiled for each set of those.
     `precision` is "default" or "fast" whatever the model says, "" as it says: docs/SPEC.md has what fast permits.
+    One compilation (each, of a model that has several) takes at most `max_compile_seconds` and, beside what the process has,
+    `max_compile_memory` bytes, or LimitError is raised; what is kept does not depend on these.
     Raises SourceError, UnsupportedError or LimitError.
 
     A file that was compiled before, and has not changed, is taken from the cache on disk; of one whose sizes are open, the
@@ -89,6 +93,7 @@ def compile(
             note(Path(source))
         made = compile_now(
             source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch, precision=precision,
+            max_compile_seconds=max_compile_seconds, max_compile_memory=max_compile_memory,
         )  # fmt: skip
     if not place or not isinstance(source, str | os.PathLike):
         return made

@@ -10,6 +10,7 @@ from typing import Any
 
 from xlac.ir.origins import spread
 from xlac.model import PRECISIONS, Model
+from xlac_sdk.limits import OPERATIONS, look, within
 from xlac_sdk.source import Diagnostic, SourceError
 
 READERS = {
@@ -40,7 +41,9 @@ def load(
         return as_precise(source, precision)
     reader: Any = import_module(_reader(source))
     opened = Path(source) if isinstance(source, str) else source
-    found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training)
+    with within(operations=OPERATIONS):
+        look("reading the model")
+        found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training)
     return as_precise(replace(found, graph=spread(found.graph)), precision)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xlac_cpu.arithmetic import NATIVE
+from xlac_sdk import limits
 from xlac_sdk.dtypes import DType
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
@@ -225,12 +226,17 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
 
 def ask(question: dict[str, Any]) -> bytes:
     """Has a process of its own do something with LLVM that might end it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "xlac_cpu.worker"],
-        input=json.dumps(question).encode(),
-        capture_output=True,
-        check=False,
-    )
+    allowed = limits.room()
+    with limits.ended_in_time():
+        done = subprocess.run(
+            [sys.executable, "-m", "xlac_cpu.worker"],
+            input=json.dumps({**question, "memory": allowed}).encode(),
+            capture_output=True,
+            check=False,
+            timeout=limits.left(),
+        )
+    if done.returncode and allowed is not None and (done.returncode < 0 or b"MemoryError" in done.stderr or b"out of memory" in done.stderr):
+        limits.full()
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or [
             f"it ended with {done.returncode}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from xlac_cpu import resident
 from xlac_cpu.machine import Machine, ask, host
+from xlac_sdk.limits import limited
 from xlac_sdk.source import Diagnostic, XlacError
 
 LONG = 64 << 10  # characters of a text that LLVM works on for so long that a millisecond more is not felt
@@ -27,7 +28,7 @@ def machine_of(text: str) -> Machine:
 def object_code(text: str, sparing: bool = False) -> bytes:
     """The object file of a module, made with little memory where `sparing`; in another process when it is for another kind of machine."""
     machine = machine_of(text)
-    if machine.arch != host().arch:
+    if machine.arch != host().arch or limited():  # a process can be ended, LLVM inside of this one cannot
         return ask({"do": "object", "triple": machine.triple, "text": text})
     return compile_here(text, machine, sparing)
 

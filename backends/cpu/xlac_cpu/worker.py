@@ -123,8 +123,19 @@ def _listed(ask: Any) -> tuple[list[str], list[str]]:
     return re.findall(r"^ +(\S+) +- Select the \S+ processor", cpus, re.MULTILINE), re.findall(r"^ +(\S+) +- ", features, re.MULTILINE)
 
 
+def keep_to(memory: int) -> None:
+    """Lets the process take so many bytes more; what LLVM is refused ends it."""
+    import resource
+    from pathlib import Path
+
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
 def main() -> None:
     question = json.load(sys.stdin)
+    if question.get("memory"):
+        keep_to(question["memory"])
     match question["do"]:
         case "probe":
             answer = json.dumps(probe(question["triple"], question["cpu"], question["features"])).encode()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from xlac_cuda import nvrtc
 from xlac_cuda.module import arch_in
+from xlac_sdk import limits
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 # A product stays a product: expansions recover rounding errors. Where one may join a sum, kernels say fma.
@@ -75,7 +76,8 @@ def _nvcc(tool: str, text: str, flags: tuple[str, ...]) -> Code:
             given = "program.cu" if form == "ptx" else "program.ptx"
             more = ("-Xptxas", "-v") if form == "cubin" else ()
             command = [tool, *flags, f"--{form}", *more, given, "-o", f"program.{form}"]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            with limits.ended_in_time():
+                done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=limits.left())
             if done.returncode:
                 raise refused(text, done.stderr, "nvcc")
         assert done is not None

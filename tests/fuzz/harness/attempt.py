@@ -44,7 +44,7 @@ def attempt(target: Target, data: bytes) -> Finding | None:
             target.run(data)
     except XlacError as error:
         text = str(error)
-        said = [d.code for d in error.diagnostics if d.code.startswith("XL9")] or [name for name in OURS if name in text]
+        said = [d.code for d in error.diagnostics if d.code.startswith("XL9") or d.code == "XL4001"] or [name for name in OURS if name in text]
         said += ["a long message"] * (len(text) > LONGEST)
         return Finding(f"{type(error).__name__} that says {', '.join(said)}: {place(error)}", data, text[:5000]) if said else None
     except KeyboardInterrupt:

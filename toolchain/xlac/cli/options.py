@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -91,14 +92,37 @@ def variants(texts: tuple[str, ...]) -> list[dict[str, Any]]:
     return [{name: _size(value) for name, value in pairs(text.split(","), "--variant").items()} for text in texts]
 
 
+def bounded(function: Command) -> Command:
+    """The command within what --max-compile-seconds and --max-compile-memory allow to reading and compiling."""
+
+    @wraps(function)
+    def command(*given: Any, max_compile_seconds: float | None, max_compile_memory: str | None, **named: Any) -> Any:
+        from xlac_sdk.limits import within
+
+        memory = None
+        if max_compile_memory is not None:
+            from xlac.memory.limit import parse
+
+            memory = parse(max_compile_memory)
+        with within(max_compile_seconds, memory):
+            return function(*given, **named)
+
+    return command  # type: ignore[return-value]
+
+
 def spec_options(function: Command) -> Command:
-    """SPEC, --dim, --set and --allow-outside."""
+    """SPEC, --dim, --set and --allow-outside; --max-compile-seconds and --max-compile-memory."""
     decorators = [
         click.argument("spec", type=click.Path(path_type=Path)),
         click.option("--dim", "dim", multiple=True, metavar="NAME=N", help="Fix a symbolic size, or narrow it: 1..8, 4.., ..8."),
         click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Override a param of the spec; fix an input of an imported model, as [2, 3] or @file.npy."),
         click.option("--allow-outside", is_flag=True, help="Let the spec name files outside its folder."),
+        click.option("--max-compile-seconds", type=click.FloatRange(0, min_open=True), default=None, metavar="N",
+                     help="Fail when reading and compiling take longer."),
+        click.option("--max-compile-memory", default=None, metavar="N",
+                     help="Fail when reading and compiling take more memory. K, M, G."),
     ]
+    function = bounded(function)
     for decorator in reversed(decorators):
         function = decorator(function)
     return function

@@ -10,6 +10,7 @@ from typing import cast
 from xlac.ir.dims import Shape
 from xlac.ir.op import Op
 from xlac.ir.types import Type, Types
+from xlac_sdk.limits import made
 from xlac_sdk.source import Origin
 
 
@@ -29,6 +30,7 @@ class Node:
     @staticmethod
     def of(op: Op, *inputs: Node, origin: Origin | None = None) -> Node:
         """Applies an operation, inferring types. Raises ShapeError."""
+        made()
         return Node(op, inputs, op.infer(*(i.type for i in inputs)), origin)
 
     @property
@@ -87,6 +89,7 @@ class Graph:
         """
         new: dict[Node, Node] = {}
         for node in self.nodes():
+            made()
             inputs = tuple(new[i] for i in node.inputs)
             new[node] = visit(node if inputs == node.inputs else node.with_inputs(inputs))
         outputs = {name: new[node] for name, node in self.outputs.items()}

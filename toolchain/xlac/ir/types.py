@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from xlac.ir.dims import Dim, Shape, at_opt, volume
 from xlac_sdk.dtypes import DType
 
+RANK = 32
+"""The most axes that a tensor of a model may have: as many as any NumPy has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Type:

@@ -39,9 +39,24 @@ def constant(value: Any, dtype: DType | None = None) -> Node:
         kind = np.asarray(value).dtype.kind
         dtype = DType.BOOL if kind == "b" else DType.I32 if kind in "iu" else DType.F32
     with np.errstate(all="ignore"):
-        array = np.asarray(value).astype(dtype.compute.numpy).astype(dtype.numpy)
+        array = _array(value, dtype).astype(dtype.compute.numpy).astype(dtype.numpy)
     array.flags.writeable = False
     return Node.of(leaf.Const(array))
+
+
+def _array(value: Any, dtype: DType) -> Array:
+    """A number as NumPy has it. Raises ShapeError for an integer that the type, or 64 bits, cannot hold."""
+    array = np.asarray(value)
+    if array.dtype.kind == "O" and not dtype.is_integer:
+        array = array.astype(np.float64)
+    if array.dtype.kind == "O" or (dtype.is_integer and type(value) is int and not -(1 << dtype.bits - 1) <= value < 1 << dtype.bits):
+        raise ShapeError(f"{_short(value)} does not fit {dtype}")
+    return array
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"a number of {len(text)} digits"
 
 
 def full(value: float | bool, shape: Shape, dtype: DType) -> Node:

@@ -27,6 +27,7 @@ from xlac.passes.context import Context
 from xlac.passes.rule import Rule
 from xlac.passes.trace import Trace
 from xlac.passes.weights import Weights
+from xlac_sdk.limits import look
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Target
 
@@ -82,6 +83,7 @@ def optimize(
     known = trace or Trace()
     context = Context(target, Weights.over(weights), precision)
     for name in chosen(start, until):
+        look(f"pass {name}")
         before, began, known.stage = graph, perf_counter(), name
         graph = PASSES[name](graph, known, context)
         seconds = perf_counter() - began

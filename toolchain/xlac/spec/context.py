@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from xlac.ir.dims import UNBOUNDED, bounds, symbols
 from xlac.ir.graph import Node
-from xlac.ir.types import Type
+from xlac.ir.types import RANK, Type
 from xlac.spec import schema
 from xlac.spec.document import Entry
 from xlac.spec.report import Fault, Report
@@ -72,6 +72,8 @@ class Context:
 
 def check_size(type: Type, span: Span | None) -> None:
     """Refuses a tensor with more elements or bytes than 63 bits count. Raises Fault."""
+    if type.rank > RANK:
+        raise Fault("XL4019", f"a tensor of rank {type.rank}; at most {RANK} axes are supported", span)
     if (most := most_elements(type)) * type.dtype.nbytes > MAX_ELEMENTS:
         raise Fault("XL4019", f"{type} has {most:.3g} elements: more bytes than 63 bits count", span)
 

@@ -329,7 +329,10 @@ def as_node(context: Context, value: Value | float | bool, text: Any, path: str,
 
     if isinstance(value, int | float):
         default = DType.BOOL if isinstance(value, bool) else DType.I32 if isinstance(value, int) else DType.F32
-        made = build.constant(value, type.dtype if type else default)
+        try:
+            made = build.constant(value, type.dtype if type else default)
+        except ShapeError as error:
+            raise Fault("XL2006", str(error), place.span) from None
         context.stamp([made], Origin(path, place.span))
         return made
     return tensor(value, str(text), place, stacker(context, path, place.span))

@@ -12,7 +12,8 @@ from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.spec import arithmetic, schema
 from xlac.spec.arithmetic import Constants
-from xlac.spec.context import Context, check_size
+from xlac.spec.context import MAX_NODES, Context, check_size
+from xlac.spec.counting import Counted
 from xlac.spec.document import Entry, Merged, read_document, resolved
 from xlac.spec.entries import elaborate
 from xlac.spec.evaluate import as_node, expression
@@ -63,6 +64,7 @@ def _load(
     scope = Scope(context.root, constants)
     scope.values.update({name: None for section, name in report.broken if section in ("inputs", "state")})
     inputs = declare_inputs(merged, scope, report)
+    check_count(merged, constants, report)
     elaborate(context, scope, merged.graph)
     check_unused(context)
     check_outputs(merged, context)
@@ -81,6 +83,17 @@ def _load(
 
 
 # ---- inputs, outputs, state ------------------------------------------------------------------
+
+
+def check_count(merged: Merged, constants: Constants, report: Report) -> None:
+    """Refuses a graph that comes to more operations than a model may have, before one is made. Raises SourceError."""
+    counted = Counted(merged.blocks, merged.ops)
+    total = 0
+    for entry in merged.graph.values():
+        total += counted.entry(entry.spec, entry.place, constants)
+        if total > MAX_NODES:
+            report.add("XL4018", f"the model has more than {MAX_NODES:,} operations", entry.place.key)
+            report.finish()
 
 
 def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:

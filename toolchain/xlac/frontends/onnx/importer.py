@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xlac.frontends.known import Known, NeedsValue
@@ -11,7 +11,7 @@ from xlac.frontends.onnx import attributes, registry
 from xlac.frontends.onnx.call import Call
 from xlac.frontends.onnx.files import Files
 from xlac.frontends.onnx.limits import check_size
-from xlac.frontends.onnx.problems import check_text, problem, unsupported
+from xlac.frontends.onnx.problems import check_text, place, problem, unsupported
 from xlac.frontends.onnx.ragged import lifted
 from xlac.frontends.onnx.registry import Version
 from xlac.frontends.onnx.scope import Poisoned, Scope
@@ -21,10 +21,12 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
-from xlac_sdk.source import Diagnostic, Origin, SourceError
+from xlac_sdk.limits import within
+from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
 
 INLINE_BYTES = 1024  # a smaller initializer is a constant of the graph, a larger one a weight beside it
 DEPTH = 100  # of functions and bodies inside each other
+OPERATIONS = 100_000  # of ours that one operator may come to
 NODES = 200_000  # that functions and unrolled loops may come to
 ABSENT = Optional(None)  # what a function's input stands for when the call leaves it out
 
@@ -103,6 +105,10 @@ class Importer:
             pass
         except NeedsValue as needs:
             self.needed |= needs.inputs
+        except LimitError as error:
+            raise LimitError(*(replace(d, message=f"{place(node)}: {d.message}") for d in error.diagnostics)) from None
+        except MemoryError:
+            raise LimitError(Diagnostic("XL4001", f"{place(node)}: there is not enough memory to import it")) from None
         except (SourceError, RecursionError):
             raise
         except Exception as error:  # attributes and inputs may be anything
@@ -135,7 +141,8 @@ class Importer:
     def _built(self, version: Version, call: Call) -> tuple[Value, ...]:
         if version.elementwise and any(isinstance(i, Ragged) for i in call.inputs):
             return lifted(version.builder, call)
-        found = version.builder(call)
+        with within(operations=OPERATIONS):
+            found = version.builder(call)
         return found if isinstance(found, tuple) else (found,)
 
     def function(self, function: Any, node: Any, inputs: Sequence[Value | None]) -> tuple[Value, ...]:

@@ -7,10 +7,18 @@ from collections.abc import Sequence
 
 from xlac.ir.dims import Dim
 from xlac.ir.op import ShapeError
+from xlac.ir.types import RANK
 
 BYTES = 1 << 36  # of one tensor
-RANK = 32  # axes of a tensor
 STEPS = 1024  # of a loop that is unrolled
+PARTS = 1 << 16  # values that one operator makes of another
+
+
+def check_parts(count: int) -> int:
+    """The number of parts that something is cut into; refuses to begin with too many. Raises ShapeError."""
+    if count > PARTS:
+        raise ShapeError(f"it makes {count:,} parts; at most {PARTS:,} are supported")
+    return count
 
 
 def check_size(shape: Sequence[Dim], nbytes: int, limit: int = BYTES) -> None:
@@ -21,4 +29,4 @@ def check_size(shape: Sequence[Dim], nbytes: int, limit: int = BYTES) -> None:
     if any(size < 0 for size in known):
         raise ShapeError(f"a tensor of shape {list(shape)} has a size below zero")
     if 0 not in known and math.prod(known) * nbytes > limit:
-        raise ShapeError(f"a tensor of shape {list(shape)} takes more than {limit >> 30} GiB")
+        raise ShapeError(f"a tensor of shape {list(shape)} takes more than {limit / (1 << 30):g} GiB")

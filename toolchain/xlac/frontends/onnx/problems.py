@@ -18,13 +18,18 @@ class Unsupported(ShapeError):
 
 def problem(node: Any, error: Exception) -> Diagnostic:
     """A node's failure, with the names that the model gives it."""
-    place = f"node '{node.name}' ({node.op_type})" if node.name else f"{node.op_type} giving '{', '.join(node.output)}'"
+    where = place(node)
     hint = getattr(error, "hint", "")
     if isinstance(error, DataDependent):
-        return Diagnostic("XL7003", f"{place}: {error}", hint=hint)
+        return Diagnostic("XL7003", f"{where}: {error}", hint=hint)
     code = "XL7002" if isinstance(error, Unsupported) else "XL7004"
     what = str(error) if isinstance(error, ShapeError) else f"its inputs or attributes make no sense ({type(error).__name__}: {error})"
-    return Diagnostic(code, f"{place}: {what}", hint=hint)
+    return Diagnostic(code, f"{where}: {what}", hint=hint)
+
+
+def place(node: Any) -> str:
+    """What the model calls a node."""
+    return f"node '{node.name}' ({node.op_type})" if node.name else f"{node.op_type} giving '{', '.join(node.output)[:200]}'"
 
 
 def unsupported(domain: str, name: str, version: int) -> Unsupported:

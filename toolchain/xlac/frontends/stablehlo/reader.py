@@ -25,6 +25,7 @@ from xlac.frontends.stablehlo.syntax import (
     ValueType,
 )
 from xlac.ir.op import Array
+from xlac.ir.types import RANK
 
 T = TypeVar("T")
 SIMPLE = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+|complex<\w+>)>")
@@ -133,6 +134,8 @@ class Reader(Lexer):
         return int(text)
 
     def _checked(self, type: TensorType) -> TensorType:
+        if len(type.shape) > RANK:
+            self.source.too_much(f"a tensor of rank {len(type.shape)}; at most {RANK} axes are supported", self.at)
         if prod(n or 1 for n in type.shape) * type.element.dtype.nbytes >= 1 << 62:
             self.source.too_much(f"{type} is too large for any memory", self.at)
         return type

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xlac.model import Model
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
 
 def load(
@@ -68,6 +68,8 @@ def opened(file: Path) -> Any:
         raise SourceError(Diagnostic("XL3001", f"cannot read {file}: {error.strerror}")) from None
     except Refused as error:
         raise SourceError(Diagnostic("XL7308", f"{file}: {error}")) from None
+    except LimitError:
+        raise
     except Exception as error:
         problem = f"{file} is not a program of torch.export: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         raise SourceError(Diagnostic("XL7306", problem)) from None

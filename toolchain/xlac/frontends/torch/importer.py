@@ -22,7 +22,7 @@ from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
-from xlac_sdk.source import Origin
+from xlac_sdk.source import LimitError, Origin
 
 assert families  # importing the families fills the table
 
@@ -70,6 +70,8 @@ class Importer:
                 values[node] = self._value(module, node, values)
             except (NotExpressible, ShapeError) as error:
                 values[node] = self._refused(node, str(error))
+            except LimitError:
+                raise
             except Exception as error:  # one operation of thousands must not take the others down
                 values[node] = self._refused(node, f"a bug in xlac, please report it: {type(error).__name__}: {error}")
         return values

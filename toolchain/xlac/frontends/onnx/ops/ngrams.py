@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from xlac.frontends.onnx.call import Call
+from xlac.frontends.onnx.limits import check_parts
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
@@ -29,6 +30,8 @@ def tf_idf_vectorizer(call: Call) -> Node:
     for width, pool in enumerate(_pools(call), 1):
         wanted = call.attr("min_gram_length") <= width <= longest and pool.size
         gap = range(gaps + 1 if width > 1 else 1) if wanted else ()
+        if wanted and width > 1:  # more gaps than tokens count nothing
+            gap = range(check_parts(min(gaps + 1, -(-rows.shape[1] // (width - 1)))))
         found = [_counted(rows, pool, by + 1) for by in gap if (width - 1) * (by + 1) < rows.shape[1]]
         total = build.full(0, (rows.shape[0], len(pool)), DType.F32)
         for part in found:

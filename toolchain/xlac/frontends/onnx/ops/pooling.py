@@ -9,6 +9,7 @@ import numpy as np
 
 from xlac.frontends.onnx.call import Call
 from xlac.frontends.onnx.geometry import Windows, kernel_shape, listed, windows
+from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -171,6 +172,9 @@ def average_pool(call: Call) -> Node:
     return build.cast(build.div(total, build.constant(counted(x, at, total, include), wide.type.dtype)), x.type.dtype)
 
 
+COUNTED = 1 << 28  # bytes of what counts the elements under windows
+
+
 def counted(x: Node, at: Windows, result: Node, include: bool) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """How many elements of x, or of x and its padding, each window holds, to broadcast over (batch, channels, …)."""
     found = np.ones((1, 1))
@@ -178,6 +182,7 @@ def counted(x: Node, at: Windows, result: Node, include: bool) -> np.ndarray[tup
         size, moves = x.shape[axis], result.shape[axis]
         if not isinstance(size, int) or not isinstance(moves, int):
             raise ShapeError(f"the elements under each window cannot be counted in {x.type}: give its sizes")
+        check_size((moves, kernel), 8, COUNTED)
         taps = np.arange(moves)[:, None] * stride + np.arange(kernel) * dilation - low
         inside = (taps < size + high) if include else (taps >= 0) & (taps < size)
         found = found[..., None] * inside.sum(1)

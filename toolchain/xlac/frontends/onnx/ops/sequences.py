@@ -6,6 +6,7 @@ import numpy as np
 
 from xlac.frontends.onnx import bodies
 from xlac.frontends.onnx.call import Call
+from xlac.frontends.onnx.limits import check_parts
 from xlac.frontends.onnx.registry import operator
 from xlac.frontends.onnx.values import Optional, Sequence, Value
 from xlac.ir.dims import Dim
@@ -104,6 +105,7 @@ def split_to_sequence(call: Call) -> Value:
         each = 1 if call.given(1) is None else int(call.value(1).reshape(()))
         if not isinstance(extent, int) or each < 1:
             call.fail(f"axis {axis} of {x.type} cannot be split into parts of {each}")
+        check_parts(-(-extent // each))
         sizes = [min(each, extent - start) for start in range(0, extent, each)]
     found: list[Value] = []
     start: Dim = 0

@@ -1,0 +1,156 @@
+"""What one compilation may take: operations made, seconds and bytes, looked at while it goes on.
+
+`within` says what may be taken by what is done inside. Whatever makes operations calls `made` for each, which counts them
+and now and then looks at the clock and at the memory; stages say `look("what comes now")`. Work that goes on in another process is
+given `left()` seconds and `room()` bytes, so that it can be ended. Nothing is measured where nothing is limited.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import NoReturn
+
+from xlac_sdk.source import Diagnostic, LimitError
+
+OPERATIONS = 1_000_000
+"""How many operations the reader of a model may make, those too that it throws away."""
+OFTEN = 64  # operations between two looks at the clock and the memory
+
+
+class Budget:
+    """What is left of a compilation. One inside another has what is left of both."""
+
+    __slots__ = ("before", "count", "end", "memory", "most", "seconds", "stage")
+
+    def __init__(self, seconds: float | None, memory: int | None, most: int | None, outer: Budget | None) -> None:
+        self.seconds, self.memory, self.most = seconds, memory, most
+        self.end = None if seconds is None else time.monotonic() + seconds
+        self.before = 0 if memory is None else resident()
+        self.stage, self.count = ["starting"], 0
+        if outer is not None:
+            rest = None if outer.most is None else max(0, outer.most - outer.count)
+            self.most = min((n for n in (most, rest) if n is not None), default=None)
+            self.stage = outer.stage  # the same list: what is told inside is known outside
+            if outer.end is not None and (self.end is None or outer.end < self.end):
+                self.seconds, self.end = outer.seconds, outer.end
+            if outer.memory is not None and (self.memory is None or outer.before + outer.memory < self.before + self.memory):
+                self.memory, self.before = outer.memory, outer.before
+
+    def made(self) -> None:
+        self.count += 1
+        if self.most is not None and self.count > self.most:
+            raise LimitError(Diagnostic("XL4018", f"more than {self.most:,} operations are made"))
+        if not self.count % OFTEN:
+            self.look()
+
+    def look(self) -> None:
+        if self.end is not None and time.monotonic() > self.end:
+            self.late()
+        if self.memory is not None and resident() - self.before > self.memory:
+            self.full()
+
+    def late(self) -> NoReturn:
+        raise LimitError(Diagnostic("XL4031", f"compiling takes more than {self.seconds:g} s; it had come to: {self.stage[0]}", hint=MORE))
+
+    def full(self) -> NoReturn:
+        raise LimitError(Diagnostic("XL4032", f"compiling takes more than {self.memory:,} bytes; it had come to: {self.stage[0]}", hint=MORE))
+
+
+MORE = "--max-compile-seconds and --max-compile-memory, or max_compile_seconds= and max_compile_memory=, are what is allowed"
+_budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+@contextmanager
+def within(seconds: float | None = None, memory: int | None = None, operations: int | None = None) -> Iterator[None]:
+    """Inside, LimitError is raised soon after more is taken: seconds of time, bytes beside what the process has now, operations."""
+    for what, amount in (("seconds", seconds), ("memory", memory)):
+        if amount is not None and not amount > 0:
+            raise LimitError(Diagnostic("XL4031" if what == "seconds" else "XL4032", f"max_compile_{what} is above 0, not {amount}"))
+    outer = _budget.get()
+    if seconds is None and memory is None and operations is None:
+        yield
+        return
+    budget = Budget(seconds, memory, operations, outer)
+    token = _budget.set(budget)
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+        if outer is not None:
+            outer.count += budget.count
+
+
+def made() -> None:
+    """An operation, a statement or the like was made."""
+    budget = _budget.get()
+    if budget is not None:
+        budget.made()
+
+
+def look(stage: str) -> None:
+    """A stage begins, whose name messages tell."""
+    budget = _budget.get()
+    if budget is not None:
+        budget.look()
+        budget.stage[0] = stage
+
+
+def limited() -> bool:
+    """Whether time or memory is limited, so that what cannot be interrupted is better done by another process."""
+    budget = _budget.get()
+    return budget is not None and (budget.end is not None or budget.memory is not None)
+
+
+def left() -> float | None:
+    """Seconds that are left, at least a few milliseconds; None where time is not limited."""
+    budget = _budget.get()
+    return None if budget is None or budget.end is None else max(0.005, budget.end - time.monotonic())
+
+
+def room() -> int | None:
+    """Bytes that may still be taken; None where memory is not limited."""
+    budget = _budget.get()
+    return None if budget is None or budget.memory is None else max(1, budget.memory - (resident() - budget.before))
+
+
+def late() -> None:
+    """Says that what had `left()` seconds was ended. Raises LimitError where time is limited."""
+    budget = _budget.get()
+    if budget is not None and budget.end is not None:
+        budget.late()
+
+
+@contextmanager
+def ended_in_time() -> Iterator[None]:
+    """Around a program that is given `left()` seconds: LimitError where they were too few."""
+    import subprocess
+
+    try:
+        yield
+    except subprocess.TimeoutExpired:
+        late()
+        raise
+
+
+def full() -> None:
+    """Says that what had `room()` bytes had too few. Raises LimitError where memory is limited."""
+    budget = _budget.get()
+    if budget is not None and budget.memory is not None:
+        budget.full()
+
+
+def resident() -> int:
+    """Bytes of memory that the process has now; the most that it had, where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most << 10
