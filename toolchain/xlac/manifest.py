@@ -14,6 +14,7 @@ from xlac_sdk.capi.weights import Weights
 from xlac_sdk.dimdata import data_of, dim_of
 from xlac_sdk.dims import Symbol
 from xlac_sdk.dtypes import DType
+from xlac_sdk.files import regular
 from xlac_sdk.package import Artefact, Package
 from xlac_sdk.program import Program, Role, Slot
 from xlac_sdk.source import Diagnostic, SourceError
@@ -153,7 +154,7 @@ def is_artefact(folder: Path) -> bool:
 def listed(folder: Path) -> dict[str, str] | None:
     """The files of an artefact with their hashes, by a manifest of any format; None where there is none that is as it was written."""
     try:
-        facts = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        facts = json.loads(regular(folder / NAME).read_text(encoding="utf-8"))
         if facts.pop("sha256") != _digest(facts):
             return None
         return {_inside(name): str(told) for name, told in facts["files"].items()}
@@ -187,7 +188,7 @@ def read(folder: Path) -> Manifest:
 def file_hash(file: Path) -> str:
     """SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
-    with file.open("rb") as data:
+    with regular(file).open("rb") as data:
         while piece := data.read(CHUNK):
             digest.update(piece)
     return digest.hexdigest()
@@ -197,7 +198,7 @@ def _parsed(file: Path) -> Manifest:
     if file.stat().st_size > LONGEST:
         raise _damaged(f"{file} is larger than any manifest")
     try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
+        facts = json.loads(regular(file).read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         raise _damaged(f"{file} is cut off, or is not JSON") from None
     version = facts.get("format") if isinstance(facts, dict) else None

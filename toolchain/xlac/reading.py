@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xlac.digest import file_digest
+from xlac_sdk.files import regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +35,8 @@ _noted: ContextVar[Files | None] = ContextVar("noted", default=None)
 
 
 def note(file: Path) -> Path:
-    """Says that a model depends on what is in a file, which is about to be read."""
+    """Says that a model depends on what is in a file, which is about to be read. Raises SourceError for what is no file."""
+    regular(file)
     found = _noted.get()
     if found is not None:
         now, place = seen(file), file.absolute()
@@ -71,6 +75,8 @@ def unchanged(files: Files) -> bool:
 def content(file: str | os.PathLike[str]) -> list[Any]:
     """What a file holds, as far as it takes to see that it changed. Raises OSError."""
     facts = os.stat(file)
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), file)
     if facts.st_size <= HASHED:
         return [facts.st_size, file_digest(os.fspath(file))]
     return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]

@@ -8,8 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from xlac.frontends.foreign import refuse
 from xlac.ir.origins import spread
 from xlac.model import PRECISIONS, Model
+from xlac_sdk.files import regular
 from xlac_sdk.limits import OPERATIONS, look, within
 from xlac_sdk.source import Diagnostic, SourceError
 
@@ -41,6 +43,10 @@ def load(
         return as_precise(source, precision)
     reader: Any = import_module(_reader(source))
     opened = Path(source) if isinstance(source, str) else source
+    if isinstance(opened, Path):
+        regular(opened)
+        if opened.suffix.lower() not in READERS:
+            refuse(opened)
     with within(operations=OPERATIONS):
         look("reading the model")
         found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training)

@@ -13,6 +13,7 @@ import numpy as np
 
 from xlac_sdk.backend import Array
 from xlac_sdk.dtypes import DType
+from xlac_sdk.files import regular
 from xlac_sdk.source import Diagnostic, SourceError
 
 LITERAL = re.compile(r"(?:(?P<shape>\d+(?:x\d+)*)x)?(?P<dtype>[a-z]+\d*)=(?P<values>.*)", re.DOTALL)
@@ -50,7 +51,7 @@ def load_npy(file: Path, name: str) -> Array:
     if file.is_dir():
         raise IsADirectoryError(EISDIR, "Is a directory", str(file))
     try:
-        found = np.load(file, allow_pickle=False)
+        found = np.load(regular(file), allow_pickle=False)
     except (ValueError, EOFError, BadZipFile, SyntaxError) as error:
         raise SourceError(Diagnostic("XL6005", f"array for '{name}': {file}: {_reason(error)}")) from None
     if not isinstance(found, np.ndarray):
@@ -65,7 +66,7 @@ def load_npz(file: Path) -> dict[str, Array]:
     if file.is_dir():
         raise IsADirectoryError(EISDIR, "Is a directory", str(file))
     try:
-        found = np.load(file, allow_pickle=False)
+        found = np.load(regular(file), allow_pickle=False)
         if isinstance(found, np.ndarray):
             problem = f"{file}: it holds one array without a name; a .npz holds several by name"
             raise SourceError(Diagnostic("XL6005", problem))

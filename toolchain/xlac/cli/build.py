@@ -194,7 +194,9 @@ def read_graph(file: Path, model: Any) -> Any:
     from xlac_sdk.source import Diagnostic, SourceError
 
     try:
-        graph = parse(file.read_text(encoding="utf-8"))
+        from xlac_sdk.files import regular
+
+        graph = parse(regular(file).read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise SourceError(Diagnostic("XL1001", f"{file} is not UTF-8 text")) from None
     except (ValueError, ShapeError) as error:
