@@ -230,12 +230,12 @@ def ask(question: dict[str, Any]) -> bytes:
     with limits.ended_in_time():
         done = subprocess.run(
             [sys.executable, "-m", "xlac_cpu.worker"],
-            input=json.dumps({**question, "memory": allowed}).encode(),
+            input=json.dumps({**question, "memory": allowed} if "text" in question else question).encode(),
             capture_output=True,
             check=False,
             timeout=limits.left(),
         )
-    if done.returncode and allowed is not None and (done.returncode < 0 or b"MemoryError" in done.stderr or b"out of memory" in done.stderr):
+    if done.returncode and allowed is not None and (done.returncode < 0 or b"memory" in done.stderr.lower()):
         limits.full()
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or [

@@ -135,6 +135,7 @@ def keep_to(memory: int) -> None:
 def main() -> None:
     question = json.load(sys.stdin)
     if question.get("memory"):
+        code_generator(machine_of(question["text"]))  # libraries are mapped before, for they are no memory that work takes
         keep_to(question["memory"])
     match question["do"]:
         case "probe":
