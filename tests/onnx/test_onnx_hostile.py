@@ -249,3 +249,18 @@ def test_wire_format_survives_anything() -> None:
 
 def test_devices_that_onnx_does_not_know() -> None:
     assert [onnx_backend.supports_device(device) for device in ("CPU", "CPU:0", "CUDA", "CPU:x", "no such")] == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"])
+def test_a_window_larger_than_its_input_is_refused(op: str, ceil_mode: int, tmp_path: Path) -> None:
+    """ONNX has no empty result for it: its formula gives a negative size, and ONNX Runtime refuses."""
+    pool = op.endswith("Pool")
+    given: dict[str, Any] = {"strides": [1, 1]} | ({"kernel_shape": [30, 2], "ceil_mode": ceil_mode} if pool else {"group": 1})
+    kernel = [1, 1] if op == "ConvTranspose" else [30, 2]
+    if op == "ConvTranspose":
+        given["pads"] = [5, 0, 5, 0]
+    constants = {} if pool else {"w": np.ones((2, 2, *kernel), np.float32)}
+    proto = model([node(op, ["x", *constants], ["y"], **given)], [value("x", [1, 2, 8, 8])], [value("y", None)], constants)
+    message = refused(proto, "XL7004", tmp_path)
+    assert "does not fit axis 2, which has 8 elements" in message

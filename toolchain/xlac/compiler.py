@@ -21,6 +21,7 @@ from xlac.memory.plan import plan
 from xlac.memory.variants import Variant, merged
 from xlac.model import Model, Undecided
 from xlac.passes.capture import captured
+from xlac.passes.narrow import narrowed
 from xlac.passes.pipeline import Observer, optimize
 from xlac.passes.quantize import Quantised, quantised
 from xlac.passes.specialize import substituted
@@ -107,7 +108,8 @@ def fixed(model: Model, sizes: Mapping[str, int]) -> Model:
 
 
 def unfixed(model: Model) -> Model:
-    """The model for one program of all its sizes. Those that no input's shape tells are fixed at their `opt`.
+    """The model for one program of all its sizes. Those that no input's shape tells are fixed at their `opt`, and the
+    others narrowed to those for which every value has a size.
 
     Raises LimitError for a size without a bound: memory is planned for the largest.
     """
@@ -119,6 +121,7 @@ def unfixed(model: Model) -> Model:
             problem = f"size '{name}' has no max, and memory is planned for the largest"
             hint = f"declare one, or narrow it: --dim {name}={symbol.min}..{max(symbol.opt, 1)}"
             raise LimitError(Diagnostic("XL4021", problem, hint=hint))
+    graph, dims = narrowed(graph, dims)
     return replace(model, graph=graph, dims=dims)
 
 

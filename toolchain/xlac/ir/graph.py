@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
-from xlac.ir.dims import Shape
-from xlac.ir.op import Op
+from xlac.ir.dims import Shape, bounds
+from xlac.ir.op import Op, ShapeError
 from xlac.ir.types import Type, Types
 from xlac_sdk.limits import made
 from xlac_sdk.source import Origin
@@ -31,7 +31,11 @@ class Node:
     def of(op: Op, *inputs: Node, origin: Origin | None = None) -> Node:
         """Applies an operation, inferring types. Raises ShapeError."""
         made()
-        return Node(op, inputs, op.infer(*(i.type for i in inputs)), origin)
+        types = op.infer(*(i.type for i in inputs))
+        for result in (types,) if isinstance(types, Type) else types:
+            if any((size if isinstance(size, int) else bounds(size)[1]) < 0 for size in result.shape):
+                raise ShapeError(f"{op.mnemonic} would have a negative size: {result}")
+        return Node(op, inputs, types, origin)
 
     @property
     def type(self) -> Type:

@@ -104,6 +104,10 @@ class Op(ABC):
         """
         return {}
 
+    def least(self, result: Type) -> tuple[int, ...]:
+        """The sizes that a result has at least, where it makes sense: a window, say, has at least one place."""
+        return (0,) * result.rank
+
     def bodies(self) -> Sequence[Any]:
         """The graphs inside this operation (loop bodies, branches, reducers)."""
         return ()

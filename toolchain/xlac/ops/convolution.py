@@ -13,7 +13,7 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype, check_rank
 from xlac.ops.contraction import Conv
-from xlac.ops.padding import Pads, Sizes, pairs, sizes
+from xlac.ops.padding import Pads, Sizes, check_places, covered, pairs, sizes
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
@@ -77,13 +77,20 @@ class Spatial(Composite):
                 raise ShapeError(f"{name} of {self.mnemonic} is {type}, got {learned[number]}", operand=number + 1)
         return x
 
+    def least(self, result: Type) -> Ints:
+        return (0, *[1] * self.rank, 0) if self.channels_last else (0, 0, *[1] * self.rank)
+
     @abstractmethod
     def primitive(self, x: Type) -> Conv:
         """The general convolution that this is."""
 
     def infer(self, *types: Type) -> Type:
         x = self.check(types)
-        return self.primitive(x).infer(x, self.kernel_type(types[1])).with_dtype(x.dtype)
+        op, extents = self.primitive(x), self.extents(x)
+        rooms = [(n - 1) * d + 1 + low + high for n, d, low, high in zip(extents, op.lhs_dilation, op.low, op.high, strict=True)]
+        windows = [covered(k, d) for k, d in zip(sizes("kernel", self.kernel, self.rank), op.rhs_dilation, strict=True)]
+        check_places(self.mnemonic, extents, 1 if self.channels_last else 2, windows, rooms)
+        return op.infer(x, self.kernel_type(types[1])).with_dtype(x.dtype)
 
     def kernel_type(self, weight: Type) -> Type:
         """The type of the kernel that the primitive takes."""
@@ -127,7 +134,7 @@ def samples(cls: type[Spatial], given: Sequence[dict[str, Any]]) -> list[Sample]
     def case(attributes: dict[str, Any], dtype: DType = DType.F32, batch: int = 2) -> Sample:
         known: dict[str, Any] = {"filters": 6, "kernel": 3} | attributes
         op = cls(**known)
-        inner = (7, 8, 5)[: cls.rank] if cls.rank < 3 else (5, 4, 5)
+        inner = (7, 8, 5)[: cls.rank] if cls.rank < 3 else (5, 5, 6)
         x = Type(dtype, (batch, *inner, 4) if op.channels_last else (batch, 4, *inner))
         return Sample((x, *op.parameters(x).values()), known)
 

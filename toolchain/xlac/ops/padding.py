@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from xlac.ir.dims import Dim, divisor
+from xlac.ir.dims import Dim, bounds, divisor
 from xlac.ir.op import ShapeError
 
 Pads = int | Literal["valid", "same_upper", "same_lower"] | tuple[int | tuple[int, int], ...]
@@ -46,6 +46,22 @@ def pairs(
     if any(p < 0 for pair in found for p in pair):
         raise ShapeError(f"pad {pad} is negative", attribute="pad")
     return found
+
+
+def covered(kernel: int, dilation: int) -> int:
+    """How many elements of an axis a window lies over, those between its own included."""
+    return (kernel - 1) * dilation + 1
+
+
+def check_places(mnemonic: str, extents: Sequence[Dim], first: int, windows: Sequence[int], rooms: Sequence[Dim]) -> None:
+    """Raises ShapeError where a window is certainly larger than the axis under it.
+
+    `extents` are the sizes of the axes from number `first` on, `rooms` the same with padding, `windows` what each covers.
+    """
+    for axis, (size, window, room) in enumerate(zip(extents, windows, rooms, strict=True), first):
+        if bounds(room - window)[1] < 0:
+            has = f"{size} elements" + (f", {room} with its padding" if room != size else "")
+            raise ShapeError(f"{mnemonic}: a window over {window} elements does not fit axis {axis}, which has {has}", attribute="kernel")
 
 
 def _same(size: Dim, window: int, stride: int) -> int:

@@ -13,7 +13,7 @@ from xlac.ir.op import Composite, Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build, statistics
 from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_rank
-from xlac.ops.padding import Pads, Sizes, pairs, sizes
+from xlac.ops.padding import Pads, Sizes, check_places, covered, pairs, sizes
 from xlac.ops.reduction import Window
 from xlac_sdk.dtypes import DType
 
@@ -56,6 +56,9 @@ class Pool(Composite):
             more.append(max(0, (count - 1) * s + window - n - low - high))
         return kernel, strides, pads, tuple(more)
 
+    def least(self, result: Type) -> Ints:
+        return (0, 0, *[1] * self.rank)
+
     def window(self, combine: str, x: Type, inner: bool = False) -> Window:
         """The primitive; `inner` when the padding is there already, but not what `ceil_mode` adds."""
         kernel, strides, pads, more = self.geometry(x)
@@ -70,10 +73,12 @@ class Pool(Composite):
         (x,) = types
         check_dtype(self.mnemonic, x, self.accepts)
         check_rank(self.mnemonic, x, self.rank + 2)
-        kernel, _, pads, _ = self.geometry(x)
+        kernel, _, pads, more = self.geometry(x)
         for (low, high), k, d in zip(pads, kernel, self.spread, strict=True):
             if max(low, high) > (k - 1) * d:
                 raise ShapeError(f"{self.mnemonic}: padding {max(low, high)} is wider than the window", attribute="pad")
+        rooms = [n + low + high + m for n, (low, high), m in zip(x.shape[2:], pads, more, strict=True)]
+        check_places(self.mnemonic, x.shape[2:], 2, [covered(k, d) for k, d in zip(kernel, self.spread, strict=True)], rooms)
         result = self.window("max", x).infer(x)
         assert isinstance(result, Type)
         return result

@@ -112,7 +112,8 @@ class Window(Op):
     """Combines the elements under a window as it moves over x; what lies outside is the identity (or init).
 
     Each axis of x is first spread by `base_dilation` (d - 1 gaps between neighbours), then padded by `low` and
-    `high`; the window takes `window` elements `window_dilation` apart and moves by `strides`.
+    `high`; the window takes `window` elements `window_dilation` apart and moves by `strides`. Where it does not fit there is
+    nothing: pools and convolutions say so as an error, this does as StableHLO.
     """
 
     mnemonic = "window"

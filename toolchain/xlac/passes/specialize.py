@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from xlac.ir.dims import Dim, Sym, substitute
+from xlac.ir.dims import Dim, Sym, substitute, symbols
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import attributes
+from xlac.ir.op import ShapeError, attributes
 from xlac.ir.types import Type
 from xlac.ops.control import Pick
+from xlac_sdk.source import Diagnostic, SourceError
 
 
 def substituted(graph: Graph, values: Mapping[str, Dim]) -> Graph:
@@ -35,7 +36,17 @@ def _node(node: Node, new: Mapping[Node, Node], values: Mapping[str, Dim]) -> No
         return node
     if isinstance(op, Pick):
         return Node(op, inputs, inputs[0].results[op.index], node.origin)
-    return Node.of(op, *inputs, origin=node.origin)
+    try:
+        return Node.of(op, *inputs, origin=node.origin)
+    except ShapeError as error:
+        sizes = ", ".join(f"{name}={value}" for name, value in values.items())
+        name = f"'{node.name}': " if node.name else ""
+        raise SourceError(Diagnostic("XL2009", f"with {sizes}, {name}{error}", node.origin.span if node.origin else None)) from None
+
+
+def _limits(size: Dim) -> set[tuple[str, int, int]]:
+    """The bounds of the symbols of a size, which make no difference when sizes are compared."""
+    return {(s.name, s.min, s.max) for s in symbols(size)}
 
 
 def _value(value: Any, values: Mapping[str, Dim]) -> Any:
@@ -43,7 +54,7 @@ def _value(value: Any, values: Mapping[str, Dim]) -> Any:
     match value:
         case Sym():
             size = substitute(value, values)
-            return value if size == value else size
+            return value if size == value and _limits(size) == _limits(value) else size
         case Type():
             shape = _value(value.shape, values)
             return value if shape is value.shape else value.with_shape(shape)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xlac.frontends.onnx.call import Call
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
-from xlac.ops.padding import pairs
+from xlac.ops.padding import check_places, pairs
 
 Ints = tuple[int, ...]
 AUTO = {"VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}
@@ -55,7 +55,16 @@ def windows(call: Call, extents: Sequence[Dim], kernel: Ints) -> Windows:
     if auto != "NOTSET" and auto not in AUTO:
         call.fail(f"auto_pad is NOTSET, SAME_UPPER, SAME_LOWER or VALID, not '{auto}'")
     given = AUTO[auto] if auto in AUTO else listed(call, "pads", 2 * rank, 0, 0)
-    return Windows(kernel, strides, dilations, pairs(given, extents, kernel, strides, dilations))  # type: ignore[arg-type]
+    found = Windows(kernel, strides, dilations, pairs(given, extents, kernel, strides, dilations))  # type: ignore[arg-type]
+    if not call.attr("ceil_mode", 0):
+        fit(call, extents, found, (0,) * rank)
+    return found
+
+
+def fit(call: Call, extents: Sequence[Dim], at: Windows, more: Ints) -> None:
+    """Raises ShapeError for a window that is larger than its axis with padding, and with what `ceil_mode` adds to it."""
+    rooms = [n + low + high + m for n, (low, high), m in zip(extents, at.pads, more, strict=True)]
+    check_places(call.operator, extents, 2, [span + 1 for span in at.spans], rooms)
 
 
 def kernel_of(call: Call, weight: Node) -> Ints:

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from xlac.frontends.onnx.call import Call
-from xlac.frontends.onnx.geometry import Windows, kernel_shape, listed, windows
+from xlac.frontends.onnx.geometry import Windows, fit, kernel_shape, listed, windows
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -38,6 +38,7 @@ def placed(call: Call, x: Node) -> tuple[Windows, Ints]:
         count = -(-(size + low + high - span - 1) // stride) + 1
         count -= (count - 1) * stride >= size + low
         more.append(max(0, (count - 1) * stride + span + 1 - size - low - high))
+    fit(call, x.shape[2:], at, tuple(more))
     return at, tuple(more)
 
 

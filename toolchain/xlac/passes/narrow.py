@@ -1,0 +1,61 @@
+"""Open sizes narrowed to those for which every value of a graph has a size: a window of 5 elements needs 5 of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from xlac.ir.dims import Dim, Sym, Symbol, bounds, evaluate, symbol, symbols
+from xlac.ir.graph import Graph, Node, walk
+from xlac.ops.control import Pick
+from xlac.passes.specialize import substituted
+from xlac_sdk.source import Diagnostic, SourceError
+
+
+def narrowed(graph: Graph, dims: Mapping[str, Symbol]) -> tuple[Graph, dict[str, Symbol]]:
+    """The graph and its sizes, with bounds that leave out what no program can be called with.
+
+    Sizes of values that follow from one symbol are looked at; it stays what it is optimised for. Raises SourceError where that
+    itself is too little.
+    """
+    found = dict(dims)
+    for size, least, node in demands(graph):
+        names = {s.name for s in symbols(size)}
+        if bounds(size)[0] >= least or len(names) != 1 or not names <= set(found):
+            continue
+        one = found[names.pop()]
+
+        def fits(value: int, size: Dim = size, least: int = least, name: str = one.name) -> bool:
+            return evaluate(size, {name: value}) >= least
+
+        if not fits(one.opt):
+            raise SourceError(misfit(node, f"{one.name}={one.opt}", f"{node.op.mnemonic} would have {evaluate(size, {one.name: one.opt})} elements"))
+        found[one.name] = replace(one, min=_edge(fits, one.opt, one.min), max=_edge(fits, one.opt, one.max))
+    changed = {n: symbol(n, s.min, s.max, s.opt, s.multiple_of) for n, s in found.items() if (s.min, s.max) != (dims[n].min, dims[n].max)}
+    return (substituted(graph, changed) if changed else graph), found
+
+
+def misfit(node: Node, sizes: str, problem: str) -> Diagnostic:
+    """What is wrong with a node at certain sizes."""
+    name = f"'{node.name}' " if node.name else ""
+    return Diagnostic("XL2009", f"with {sizes}, {name}has no size: {problem}", node.origin.span if node.origin else None)
+
+
+def demands(graph: Graph) -> Iterable[tuple[Sym, int, Node]]:
+    """Every open size of a value in a graph and its bodies, with the least that makes sense."""
+    for node in walk((*graph.inputs, *graph.outputs.values())):
+        for result in node.results:
+            least = (0,) * result.rank if isinstance(node.op, Pick) else node.op.least(result)
+            yield from ((size, low, node) for size, low in zip(result.shape, least, strict=True) if isinstance(size, Sym))
+        for body in node.op.bodies():
+            yield from demands(body)
+
+
+def _edge(fits: Callable[[int], bool], good: int, end: int) -> int:
+    """The value nearest to an end of a range that fits, from one that does: it is taken that one side fits and the other not."""
+    if fits(end):
+        return end
+    while abs(good - end) > 1:
+        middle = (good + end) // 2
+        good, end = (middle, end) if fits(middle) else (good, middle)
+    return good
