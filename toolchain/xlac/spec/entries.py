@@ -16,6 +16,7 @@ from xlac.spec.references import reads, split_names
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.scope import Bundle, Copies, Scope, Value, in_order
 from xlac.spec.spans import NodeSpans
+from xlac_sdk.limits import made
 from xlac_sdk.source import Origin
 
 
@@ -45,6 +46,7 @@ def elaborate(context: Context, scope: Scope, section: Mapping[str, Entry[Any]])
             for name in split_names(key):
                 scope.values.setdefault(name, None)
     for key in order:
+        made()
         names = split_names(key)
         if any(name in scope.values for name in names):
             continue

@@ -22,6 +22,7 @@ from xlac.spec.scope import Frame, Scope
 from xlac.spec.settings import DimValue, read_dims, read_params
 from xlac.spec.unused import check_unused
 from xlac.spec.weights import Stored, find
+from xlac_sdk.limits import look
 from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 
 
@@ -50,8 +51,10 @@ def load(
 def _load(
     path: Path, params: Mapping[str, Any], dims: Mapping[str, DimValue], allow_outside: bool, weights: bool
 ) -> tuple[Model, Merged]:
+    look("reading the spec")
     report = Report()
     merged = read_document(path, report, allow_outside)
+    look("elaborating the spec")
     if merged is None:
         report.finish()
         raise AssertionError("a spec that cannot be read has a reason")
