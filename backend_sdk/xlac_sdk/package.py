@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.capi.weights import Weights
+from xlac_sdk.choices import unknown_word
 from xlac_sdk.program import Program
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Target
@@ -78,9 +78,7 @@ def forms(backend: Backend, text: str) -> tuple[str, ...]:
         if name in FORMS:
             problem = f"target '{backend.name}' cannot emit '{name}' ({FORMS[name]})"
             raise UnsupportedError(Diagnostic("XL5011", problem, hint=offered(backend)))
-        close = get_close_matches(name, backend.forms, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else offered(backend)
-        raise SourceError(Diagnostic("XL5011", f"'{name}' is no form of an artefact", hint=hint))
+        raise unknown_word(f"'{name:.80}' is no form of an artefact", name, backend.forms, "XL5011")
     return names
 
 

@@ -25,7 +25,11 @@ def find(name: str) -> Backend:
 
     Raises SourceError for an unknown name and UnsupportedError for a plug-in that does not import.
     """
-    name, _, number = name.partition(":")
+    if not isinstance(name, str):
+        raise _unknown(name)
+    name, colon, number = name.partition(":")
+    if colon and not number.isdecimal():
+        raise SourceError(Diagnostic("XL5001", f"'{number:.80}' is no number of a device", hint=f"write {name}:0, or {name} alone"))
     point = _declared(name) or _found(name)
     if point is None:
         raise _unknown(name)
@@ -82,10 +86,7 @@ def _found(name: str) -> str | None:
     return next((point.value for point in entry_points(group=GROUP, name=name)), None)
 
 
-def _unknown(name: str) -> SourceError:
-    from difflib import get_close_matches
+def _unknown(name: object) -> SourceError:
+    from xlac_sdk.choices import unknown_word
 
-    names = installed()
-    close = get_close_matches(name, names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"installed: {', '.join(names) or 'none'}"
-    return SourceError(Diagnostic("XL5001", f"no backend '{name}' is installed", hint=hint))
+    return unknown_word(f"no backend '{name!s:.80}' is installed", name, installed(), "XL5001")

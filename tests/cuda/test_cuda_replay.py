@@ -118,6 +118,10 @@ def test_arrays_of_the_caller_are_written_again(model: Compiled, looked: Looked,
             model.run({"x": given}, {"y": target})
             assert np.array_equal(target.read(), 2 * given.values)
         assert looked.times == 1
+        for _ in range(2):
+            with pytest.raises(SourceError, match="output 'y' shares memory with input 'x'"):
+                model.run({"x": x}, {"y": x})
+            model.run({"x": x}, {"y": first})
         for wrong, code in (({"z": first}, "XL6004"), ({"y": first, "z": first}, "XL6001"), ({"y": None}, "XL6004")):
             with pytest.raises(SourceError, match=f"{code}|XL6001"):
                 model.run({"x": x}, wrong)

@@ -10,11 +10,18 @@ from typing import Any
 from xlac.ir.dims import Symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
+from xlac.ir.types import Type
 from xlac.ops.leaf import asked, param
+from xlac_sdk.choices import chosen
 from xlac_sdk.source import Diagnostic, SourceError
 
 PRECISIONS = ("default", "fast")
 """Of a model: "default" keeps the rounding of operations, "fast" lets rules reassociate, skip half rounding and more."""
+
+
+def chosen_precision(precision: str) -> str:
+    """The same, one of PRECISIONS, or "" for what the model says. Raises SourceError for any other."""
+    return "" if precision == "" else chosen("precision", precision, PRECISIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +50,11 @@ class Model:
     @property
     def interface(self) -> Interface:
         """The model as its callers see it."""
-        return Interface(self.inputs, tuple(param(n).name for n in self.inputs), tuple(self.forms or self.graph.outputs))
+        outputs = self.graph.outputs
+        return Interface(
+            self.inputs, tuple(param(n).name for n in self.inputs), tuple(self.forms or outputs),
+            name=self.name, types={name: node.type for name, node in outputs.items()},
+        )  # fmt: skip
 
     @property
     def name(self) -> str:
@@ -63,6 +74,8 @@ class Interface:
     outputs: tuple[str, ...]
     values: frozenset[str] = frozenset()
     formed: frozenset[str] = frozenset()
+    name: str = "model"
+    types: Mapping[str, Type] = field(default_factory=dict)  # of the outputs, where they are known
 
     @property
     def dims(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupl
 
 from xlac.compiler import compile
 from xlac.frontends.onnx.dtypes import CODED
+from xlac_sdk.call_binding import Parameters, by_name
 
 
 class XlacRep(BackendRep):
@@ -23,7 +24,8 @@ class XlacRep(BackendRep):
         self.program = compile(model, target, **options)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        given = inputs if isinstance(inputs, Mapping) else dict(zip(self.inputs, inputs, strict=False))
+        arrays, named = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
+        given = by_name(Parameters(tuple(self.inputs)), arrays, named)
         found = self.program(**{name: _codes(value) for name, value in given.items()})
         results = found if len(self.outputs) > 1 else {next(iter(self.outputs)): found}
         values = [_numbers(results[name], kind) for name, kind in self.outputs.items()]

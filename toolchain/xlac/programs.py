@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from threading import Lock
+from threading import Event, Lock, get_ident
 from typing import Generic, TypeVar
+
+from xlac_sdk.source import Diagnostic, SourceError
 
 PROGRAMS = 64  # how many a model or a jitted function keeps
 
@@ -13,11 +15,12 @@ Program = TypeVar("Program")
 
 
 class Programs(Generic[Program]):
-    """Safe from several threads: one makes a program while the others wait for it."""
+    """Safe from several threads. One makes a program while those who want the same wait; nobody waits for another's."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, Program] = OrderedDict()
-        self._lock = Lock()
+        self._making: dict[Hashable, tuple[int, Event]] = {}  # which thread does, and what says that it is done
+        self._lock = Lock()  # held for what takes no time
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -27,13 +30,40 @@ class Programs(Generic[Program]):
         with self._lock:
             return list(self._kept.values())
 
-    def get(self, key: Hashable, make: Callable[[], Program]) -> Program:
-        """The program for a key, made if it is not there yet. What `make` raises is passed on."""
+    def find(self, key: Hashable) -> Program | None:
+        """The program for a key, if it is there."""
         with self._lock:
-            if key in self._kept:
+            found = self._kept.get(key)
+            if found is not None:
                 self._kept.move_to_end(key)
-            else:
-                self._kept[key] = make()
+            return found
+
+    def get(self, key: Hashable, make: Callable[[], Program]) -> Program:
+        """The program for a key, made if it is not there yet. What `make` raises is passed on; others then try themselves.
+
+        Raises SourceError when making it asks for it.
+        """
+        while True:
+            with self._lock:
+                if key in self._kept:
+                    self._kept.move_to_end(key)
+                    return self._kept[key]
+                maker = self._making.get(key)
+                if maker is None:
+                    done = Event()
+                    self._making[key] = get_ident(), done
+                    break
+            if maker[0] == get_ident():
+                raise SourceError(Diagnostic("XL2033", "compiling this program calls the program itself"))
+            maker[1].wait()
+        try:
+            made = make()
+            with self._lock:
+                self._kept[key] = made
                 while len(self._kept) > PROGRAMS:
                     self._kept.popitem(last=False)
-            return self._kept[key]
+            return made
+        finally:
+            with self._lock:
+                del self._making[key]
+            done.set()

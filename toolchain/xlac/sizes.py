@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from xlac.arrays import as_array
 from xlac.compiled import Compiled
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.model import Interface, Undecided
-from xlac.ops.leaf import Param
-from xlac.programs import Programs
+from xlac.ops.leaf import Param, param
+from xlac.programs import PROGRAMS, Programs
 from xlac_sdk.backend import Array
-from xlac_sdk.dtypes import DType
+from xlac_sdk.call_binding import Parameters, as_array, as_input, by_name, device_of, type_of
 from xlac_sdk.sizes import solve as solved
-from xlac_sdk.source import Diagnostic, SourceError
 
 
 def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
@@ -42,6 +40,18 @@ class Specializing:
         self.compile_for = compile_for
         self._programs: Programs[Compiled] = Programs()
         self._deciding = frozenset(interface.values)
+        self._parameters = Parameters(interface.inputs)
+        self._types = {param(node).name: node.type for node in interface.params}
+        self._shapes: dict[tuple[tuple[int, ...], ...], Hashable] = {}  # of calls by position -> the key of their program
+
+    def __repr__(self) -> str:
+        from xlac.signature import shown, sizes_of, text_of
+
+        types, made = self._types, self.interface.types
+        given = {name: text_of(types[name].dtype, types[name].shape) if name in types else "" for name in self.inputs}
+        gives = {name: text_of(made[name].dtype, made[name].shape) if name in made else "" for name in self.outputs}
+        sizes = sizes_of(type.shape for type in types.values())
+        return shown("Specializing", self.interface.name, given, gives, sizes, f"{self.programs} programs")
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -56,14 +66,24 @@ class Specializing:
         """How many programs are compiled and kept."""
         return len(self._programs)
 
-    def __call__(self, *arrays: Any, **named: Any) -> Any:
-        given = {**dict(zip(self.inputs, arrays, strict=False)), **named}
-        program, rest = self._prepared(given)
-        return program(*arrays[len(self.inputs) :], **rest)
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
+        shapes = None
+        if not named and all(type(array) is np.ndarray for array in arrays):
+            shapes = tuple([array.shape for array in arrays])
+            program = self._programs.find(self._shapes.get(shapes))
+            if program is not None:
+                return program(*arrays)
+        key, program, given = self._prepared(by_name(self._parameters, arrays, named))
+        if shapes is not None and program.inputs == self.inputs:
+            if len(self._shapes) >= PROGRAMS:
+                self._shapes.clear()
+            self._shapes[shapes] = key
+        return program(**given)
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
-        program, rest = self._prepared(inputs)
-        program.run(rest, out)
+        """`Compiled.run` of the program for these inputs."""
+        _, program, given = self._prepared(by_name(self._parameters, (), inputs))
+        program.run(given, out)
 
     def reset(self) -> None:
         """Sets the state of every program to zero."""
@@ -72,15 +92,15 @@ class Specializing:
 
     def specialize(self, inputs: Mapping[str, Any]) -> Compiled:
         """The program for the shapes, and the deciding values, of these arrays, compiled if it is not there yet."""
-        return self._prepared(inputs)[0]
+        return self._prepared(by_name(self._parameters, (), inputs))[1]
 
-    def _prepared(self, inputs: Mapping[str, Any]) -> tuple[Compiled, dict[str, Any]]:
-        """The program for these inputs, and those that it takes."""
-        forms = {name: form_of(name, inputs[name]) for name in self.interface.formed if name in inputs}
-        given = parts(inputs, forms)
+    def _prepared(self, inputs: Mapping[str, Any]) -> tuple[Hashable, Compiled, dict[str, Any]]:
+        """The program for these inputs, with its key, and those that it takes."""
+        forms = {name: form_of(name, inputs[name]) for name in self.interface.formed}
+        given = parts({name: self._array(name, value) for name, value in inputs.items()}, forms)
         sizes = solve(self.interface.params, {name: np.shape(value) for name, value in given.items()})
         while True:
-            values = {name: self._value(name, given) for name in self._deciding}
+            values = {name: as_array(given[name]) for name in self._deciding}
             key = (tuple(sorted(sizes.items())), frozen(forms), tuple(sorted((n, signature(v)) for n, v in values.items())))
             try:
                 program = self._programs.get(key, lambda values=values: self.compile_for(sizes, {**forms, **values}))  # type: ignore[misc]
@@ -89,12 +109,16 @@ class Specializing:
                     raise
                 self._deciding |= more.interface.values
             else:
-                return program, {name: value for name, value in given.items() if name not in values}
+                return key, program, {name: value for name, value in given.items() if name not in values}
 
-    def _value(self, name: str, given: Mapping[str, Any]) -> Array:
-        if name not in given:
-            raise SourceError(Diagnostic("XL6001", f"input '{name}' is missing, and its value decides sizes"))
-        return as_array(given[name])
+    def _array(self, name: str, value: Any) -> Any:
+        """An input as an array that fits what is known of it; one on a device as it is, for the program to look at."""
+        if name in self.interface.formed:
+            return value
+        if hasattr(value, "shape") and hasattr(value, "dtype") and device_of(value):
+            return value
+        type = self._types.get(name)
+        return as_array(value, None, name) if type is None else as_input(name, type.dtype, type.shape, value)
 
 
 def form_of(name: str, value: Any) -> Any:
@@ -103,8 +127,8 @@ def form_of(name: str, value: Any) -> Any:
         return [form_of(name, part) for part in value]
     if value is None:
         return None
-    array = as_array(value)
-    return Type(DType.of(array.dtype), array.shape)
+    array = as_array(value, None, name)
+    return Type(type_of(array.dtype, name), array.shape)
 
 
 def parts(inputs: Mapping[str, Any], forms: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +146,7 @@ def parts(inputs: Mapping[str, Any], forms: Mapping[str, Any]) -> dict[str, Any]
         if name in forms:
             visit(name, value)
         else:
-            found[name] = value if isinstance(value, int | float) else as_array(value)
+            found[name] = value
     return found
 
 

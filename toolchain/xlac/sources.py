@@ -10,10 +10,9 @@ from typing import Any
 
 from xlac.frontends.foreign import refuse
 from xlac.ir.origins import spread
-from xlac.model import PRECISIONS, Model
+from xlac.model import Model, chosen_precision
 from xlac_sdk.files import regular
 from xlac_sdk.limits import OPERATIONS, look, within
-from xlac_sdk.source import Diagnostic, SourceError
 
 READERS = {
     ".onnx": "xlac.frontends.onnx",
@@ -55,9 +54,7 @@ def load(
 
 def as_precise(model: Model, precision: str) -> Model:
     """The model at a precision of PRECISIONS, or its own when that is "". Raises SourceError for any other."""
-    if precision and precision not in PRECISIONS:
-        raise SourceError(Diagnostic("XL6007", f"precision is {' or '.join(PRECISIONS)}, not {precision!r}"))
-    return replace(model, precision=precision) if precision else model
+    return replace(model, precision=chosen_precision(precision)) if precision != "" else model
 
 
 def _reader(source: object) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xlac_sdk.choices import chosen
 from xlac_sdk.dims import Symbol
 from xlac_sdk.source import Diagnostic, SourceError
 
+SIZES = ("specialize", "symbolic")
 MOST = 64  # variants of one program: each is compiled
 
 
 def asked(variants: Sequence[Mapping[str, Any]], sizes: str) -> None:
-    """Raises SourceError for variants of a program that is not one for all sizes."""
+    """Raises SourceError for `sizes` that mean nothing, and for variants of a program that is not one for all sizes."""
+    chosen("sizes", sizes, SIZES)
     if variants and sizes != "symbolic":
         raise _wrong("variants are parts of one program for all sizes", 'sizes="symbolic" makes it')
 

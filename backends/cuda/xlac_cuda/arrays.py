@@ -9,9 +9,9 @@ import numpy as np
 
 from xlac_cuda import dlpack
 from xlac_sdk.backend import Array
+from xlac_sdk.call_binding import other_shape, other_type, wrong
 from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Slot
-from xlac_sdk.source import Diagnostic, SourceError
 
 if TYPE_CHECKING:
     from xlac_cuda.outputs import Outputs
@@ -188,17 +188,9 @@ def check(kind: str, slot: Slot, shape: tuple[int, ...], found: Given, device: i
         return
     name = f"{kind} '{slot.name}'"
     if found.dtype is not slot.dtype:
-        raise _wrong("XL6002", f"{name} must be {slot.dtype}, not {found.dtype or 'of a type that xlac does not have'}")
+        raise other_type(kind, slot.name, slot.dtype, found.dtype or "of a type that xlac does not have")
     if found.shape != shape:
-        raise _wrong("XL6003", f"{name} must have shape {_text(shape)}, not {_text(found.shape)}")
+        raise other_shape(kind, slot.name, shape, found.shape)
     if not found.dense:
-        raise _wrong("XL6004", f"{name} is not contiguous", "x.contiguous() makes a copy that is")
-    raise _wrong("XL6006", f"{name} is on GPU {found.device}, and the model on GPU {device}")
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "scalar"
-
-
-def _wrong(code: str, message: str, hint: str = "") -> SourceError:
-    return SourceError(Diagnostic(code, message, hint=hint))
+        raise wrong("XL6004", f"{name} is not contiguous", "x.contiguous() makes a copy that is")
+    raise wrong("XL6006", f"{name} is on GPU {found.device}, and the model on GPU {device}")

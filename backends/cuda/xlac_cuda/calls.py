@@ -11,10 +11,10 @@ import numpy as np
 
 from xlac_cuda.arrays import ALIGN, Given, check, given, is_on_gpu
 from xlac_cuda.replay import replay
+from xlac_sdk.call_binding import Parameters, as_array, by_name, check_apart, check_output, outputs_by_name
 from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Slot
 from xlac_sdk.sizes import of_call
-from xlac_sdk.source import Diagnostic, SourceError
 
 if TYPE_CHECKING:
     from xlac_cuda.executable import CudaExecutable
@@ -34,13 +34,14 @@ Made = tuple[DType, tuple[int, ...], int]  # a result: its type, shape and bytes
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the shapes of the inputs decide: the sizes, the shape of every array, and the bytes of each output."""
+    """What the shapes of the inputs decide: the sizes, the shape of every array, and its bytes."""
 
     sizes: Mapping[str, int]
     key: tuple[int, ...]  # the sizes' values
     inputs: Shapes
     names: tuple[str, ...]  # of the outputs
     made: tuple[Made, ...]
+    read: tuple[int, ...]  # bytes of each input
 
 
 def form_of(executable: CudaExecutable, shapes: Shapes) -> Form:
@@ -54,6 +55,7 @@ def form_of(executable: CudaExecutable, shapes: Shapes) -> Form:
             sizes, tuple(sizes.values()), tuple(slot.extents(sizes) for slot in program.inputs),
             tuple(slot.name for slot in program.outputs),
             tuple((dtype, shape, prod(shape) * dtype.nbytes) for dtype, shape in outputs),
+            tuple(prod(slot.extents(sizes)) * slot.dtype.nbytes for slot in program.inputs),
         )  # fmt: skip
         if len(executable.forms) >= KEPT:
             executable.forms.clear()
@@ -66,10 +68,10 @@ def device_call(
 ) -> Any:  # fmt: skip
     """Runs a program on arrays of the GPU, and of the host among them; see `CudaExecutable.fast` and `into`."""
     program = executable.program
-    values = _bound(executable.names, arrays, named)
+    values = list(by_name(Parameters(executable.names), arrays, named).values())
     with executable.turn:
         found = [
-            given(value, executable.stream) if is_on_gpu(value) else _of_host(value, slot)
+            given(value, executable.stream) if is_on_gpu(value) else as_array(value, slot.dtype, slot.name)
             for slot, value in zip(program.inputs, values, strict=True)
         ]
         stream = next((one.stream for one in found if isinstance(one, Given) and one.stream and one.lasts), executable.stream)
@@ -77,6 +79,8 @@ def device_call(
         for slot, shape, one in zip(program.inputs, form.inputs, found, strict=True):
             check("input", slot, shape, _described(one, slot, executable), executable.gpu.index)
         executable.turn_to(stream)
+        if outputs is not None:
+            _check_rooms(executable, form, found, outputs)
         addresses = [_placed(executable, number, one, stream) for number, one in enumerate(found)]
         results, targets = _results(executable, form, outputs, stream)
         executable.issue(form, (*addresses, *targets), stream)
@@ -85,30 +89,6 @@ def device_call(
             wanted = None if outputs is None else [outputs[name] for name in form.names]
             executable.replay = replay(form, executable.names, values, wanted, stream)
         return _delivered(executable, results, outputs, stream)
-
-
-def _bound(names: Sequence[str], arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-    """Every input, in order."""
-    if len(arrays) > len(names):
-        raise _wrong(f"{len(arrays)} inputs given, but the model takes {len(names)}: {', '.join(names) or 'none'}")
-    values = dict(zip(names, arrays, strict=False))
-    for name, value in named.items():
-        if name not in names or name in values:
-            raise _wrong(f"input '{name}' is given twice" if name in values else f"unknown input '{name}'")
-        values[name] = value
-    missing = next((name for name in names if name not in values), None)
-    if missing is not None:
-        raise _wrong(f"input '{missing}' is missing")
-    return [values[name] for name in names]
-
-
-def _wrong(problem: str) -> SourceError:
-    return SourceError(Diagnostic("XL6001", problem))
-
-
-def _of_host(value: Any, slot: Slot) -> Any:
-    """An array of the host; numbers and lists take the input's dtype."""
-    return np.asarray(value) if hasattr(value, "dtype") else np.asarray(value, slot.dtype.numpy)
 
 
 def _described(one: Any, slot: Slot, executable: CudaExecutable) -> Given:
@@ -137,6 +117,22 @@ def _placed(executable: CudaExecutable, number: int, one: Any, stream: int) -> i
     return address
 
 
+def _check_rooms(executable: CudaExecutable, form: Form, found: Sequence[Any], outputs: Mapping[str, Any]) -> None:
+    """Raises SourceError for outputs that are missing, unknown, or share memory with an input or another output."""
+    outputs_by_name(form.names, outputs)
+    inputs = [(f"input '{slot.name}'", *_room(one)) for slot, one in zip(executable.program.inputs, found, strict=True)]
+    check_apart([(f"output '{name}'", *_room(outputs[name])) for name in form.names], inputs)
+
+
+def _room(value: Any) -> tuple[int, int]:
+    """Where an array lies, on the device or the host, and its bytes."""
+    if isinstance(value, Given):
+        return value.address, prod(value.shape) * (value.dtype.nbytes if value.dtype else 0)
+    if is_on_gpu(value):
+        return _room(given(value, -1))
+    return (value.__array_interface__["data"][0], value.nbytes) if isinstance(value, np.ndarray) else (0, 0)
+
+
 def _results(executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] | None, stream: int) -> tuple[list[Any], list[int]]:
     """The outputs, and where they are written: anew, in the caller's arrays on the device, or in our own for the host's."""
     made: list[Any] = []
@@ -145,12 +141,7 @@ def _results(executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] 
     if outputs is None:
         made = [executable.results.make(dtype, shape, nbytes, stream) for dtype, shape, nbytes in form.made]
         return made, [one.address for one in made]
-    unknown = next((name for name in outputs if name not in form.names), None)
-    if unknown is not None:
-        raise _wrong(f"unknown output '{unknown}'")
     for number, (slot, (_, shape, _)) in enumerate(zip(program.outputs, form.made, strict=True)):
-        if slot.name not in outputs:
-            raise SourceError(Diagnostic("XL6004", f"output '{slot.name}' is missing from `out`"))
         value = outputs[slot.name]
         if is_on_gpu(value):
             one = given(value, stream)
@@ -160,8 +151,7 @@ def _results(executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] 
             targets.append(one.address if one.address % ALIGN == 0 else executable.memory.own[len(program.inputs) + number])
             made.append(one)
         else:
-            if not isinstance(value, np.ndarray) or value.dtype != slot.dtype.numpy or value.shape != shape or not value.flags.c_contiguous:
-                raise SourceError(Diagnostic("XL6004", f"output '{slot.name}' must be a C-contiguous {slot.dtype} array of shape {shape}"))
+            check_output(slot, value, shape)
             targets.append(executable.memory.own[len(program.inputs) + number])
             made.append(value)
     return made, targets

@@ -22,13 +22,14 @@ Known = Callable[[Any], int]  # where an array lies that is like one before; 0 f
 class Replay:
     """What a call was: its arrays, and what their shapes decided. Nothing here belongs to the program."""
 
-    __slots__ = ("_current", "_device", "_every", "_form", "_inputs", "_names", "_raw", "_stream")
+    __slots__ = ("_current", "_device", "_every", "_form", "_inputs", "_names", "_raw", "_sizes", "_stream")
 
     def __init__(self, form: Form, names: tuple[str, ...], inputs: Sequence[Any], outputs: Sequence[Any] | None, stream: int) -> None:
         """Of a call with arrays of PyTorch and of ours; `outputs`, where the caller gave room for the results."""
         self._form, self._names, self._stream = form, names, stream
         self._inputs = tuple(_known(value, stream) for value in inputs)
         self._every = None if outputs is None else (*self._inputs, *[_known(value, stream) for value in outputs])
+        self._sizes = [] if outputs is None else [*form.read, *(nbytes for _, _, nbytes in form.made)]
         self._device = next((value.get_device() for value in (*inputs, *(outputs or ())) if not isinstance(value, DeviceArray)), None)
         self._raw = 0 if stream == LEGACY else stream
         self._current = None if self._device is None else sys.modules["torch"]._C._cuda_getCurrentRawStream
@@ -64,6 +65,8 @@ class Replay:
             if not address or address % ALIGN:
                 return None
             addresses.append(address)
+        if self._sizes and not self._apart(addresses):
+            return None
         with turn.lock:
             if turn.ended is not None or executable.last != stream:
                 return None
@@ -81,6 +84,15 @@ class Replay:
             finally:
                 turn.pop()
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _apart(self, addresses: Sequence[int]) -> bool:
+        """Whether what is written lies apart from what is read, and from what else is written."""
+        rooms = [(at, at + size) for at, size in zip(addresses, self._sizes, strict=True)]
+        for number, (start, stop) in enumerate(rooms[len(self._inputs) :], len(self._inputs)):
+            for first, last in rooms[:number]:
+                if first < stop and start < last:
+                    return False
+        return True
 
 
 def replay(form: Form, names: tuple[str, ...], inputs: Sequence[Any], outputs: Sequence[Any] | None, stream: int) -> Replay | None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlac.arrays import as_array
 from xlac.frontends.stablehlo import load
 from xlac.ir.dims import Symbol
 from xlac.ir.op import Array
 from xlac.model import Model
+from xlac_sdk.call_binding import as_array, fits, other_shape, other_type
 from xlac_sdk.source import Diagnostic, SourceError
 
 
@@ -44,9 +44,23 @@ class Lowered:
             raise SourceError(Diagnostic("XL6001", f"the arguments are {tree}, and the function was lowered for {self.tree_in}"))
         return list(leaves)
 
-    def inputs(self, leaves: Sequence[Any]) -> list[Array]:
-        """What the model takes, from the leaves of arguments."""
-        return [inward(leaves[n], self.takes[n]) for n in self.kept]
+    def inputs(self, leaves: Sequence[Any], labels: Sequence[str]) -> list[Array]:
+        """What the model takes, from the leaves of arguments; `labels` say what to call each. Raises SourceError."""
+        return [inward(leaves[n], self.takes[n], labels[n]) for n in self.kept]
+
+    def labels(self, names: Sequence[str]) -> list[str]:
+        """What to call each leaf of the arguments, given the names of those that have a place: `x`, `params['w'][0]`."""
+        import jax
+
+        paths = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(self.tree_in, range(len(self.takes))))[0]
+        return [_label(path, names) for path, _ in paths]
+
+    def given(self) -> list[str]:
+        """What to call each leaf of the results: "" for the only one."""
+        import jax
+
+        paths = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(self.tree_out, range(len(self.gives))))[0]
+        return [str(jax.tree_util.keystr(path)) for path, _ in paths]
 
     def results(self, arrays: Sequence[Array]) -> Any:
         """What the function gives, from what the model gives."""
@@ -55,13 +69,67 @@ class Lowered:
         return jax.tree.unflatten(self.tree_out, [outward(a, type) for a, type in zip(arrays, self.gives, strict=True)])
 
 
-def lower(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any], options: Mapping[str, Any]) -> Lowered:
-    """Lowers a function, which may be one of `jax.jit`, for arguments that are arrays or `jax.ShapeDtypeStruct`s.
+def _label(path: Sequence[Any], names: Sequence[str]) -> str:
+    import jax
 
-    `options` are those of `jax.jit`. Sizes of `jax.export.symbolic_shape` stay symbolic. Raises SourceError.
+    (kind, first, *rest) = path
+    if kind.idx:
+        name = str(first.key)
+    else:
+        name = names[first.idx] if first.idx < len(names) else f"args[{first.idx}]"
+    return name + str(jax.tree_util.keystr(tuple(rest)))
+
+
+class Chosen(NamedTuple):
+    """Arguments that an option of `jax.jit` names, by place (negative ones from the end) and by name."""
+
+    numbers: tuple[int, ...]
+    names: frozenset[str]
+
+    def positions(self, count: int) -> list[int]:
+        """The places among so many arguments."""
+        return sorted({n + count if n < 0 else n for n in self.numbers if -count <= n < count})
+
+
+def jitted(function: Callable[..., Any], options: Mapping[str, Any], places: Sequence[str]) -> tuple[Any, Chosen]:
+    """A function under `jax.jit` with these options, or as it is where it is one already, and its static arguments.
+
+    Static and donated arguments may be named by place or by name; `places` are the names of those that have a place.
+    Raises SourceError for options that JAX refuses.
     """
     jax = required()
-    jitted = function if hasattr(function, "lower") and not options else jax.jit(function, **options)
+    if hasattr(function, "lower") and not options:
+        told = getattr(function, "_jit_info", None)  # JAX tells it nowhere else
+        return function, Chosen(tuple(getattr(told, "static_argnums", ())), frozenset(getattr(told, "static_argnames", ())))
+    every = dict(options)
+    for kind in ("static", "donate"):
+        numbers, names = f"{kind}_argnums", f"{kind}_argnames"
+        if kind == "static" or numbers in options or names in options:
+            chosen = _both(_listed(options.get(numbers)), _listed(options.get(names)), places)
+            every[numbers], every[names] = chosen.numbers, tuple(sorted(chosen.names))
+    try:
+        made = jax.jit(function, **every)
+    except (TypeError, ValueError) as error:
+        raise SourceError(Diagnostic("XL6007", f"jax.jit does not take these options: {error}")) from None
+    return made, Chosen(tuple(every["static_argnums"]), frozenset(every["static_argnames"]))
+
+
+def _both(numbers: Sequence[int], names: Sequence[str], places: Sequence[str]) -> Chosen:
+    """Arguments given by place or name, by both where they have both."""
+    at = {n + len(places) if n < 0 else n for n in numbers} | {places.index(n) for n in names if n in places}
+    return Chosen(tuple(sorted(at)), frozenset(names) | {places[n] for n in at if 0 <= n < len(places)})
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return () if value is None else (value,) if isinstance(value, int | str) else tuple(value)
+
+
+def lower(jitted: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Lowered:
+    """Lowers a function of `jax.jit` for arguments that are arrays or `jax.ShapeDtypeStruct`s.
+
+    Sizes of `jax.export.symbolic_shape` stay symbolic. Raises SourceError.
+    """
+    jax = required()
     symbolic = symbols_of(jax, (args, named))
     return _exported(jax, jitted, args, named, symbolic) if symbolic else _lowered(jax, jitted, args, named)
 
@@ -113,18 +181,29 @@ def is_key(dtype: Any) -> bool:
     return not isinstance(dtype, np.dtype) and hasattr(dtype, "_impl")
 
 
-def inward(leaf: Any, type: Any) -> Array:
-    """A leaf of the arguments as the array that the model takes."""
+def inward(leaf: Any, type: Any, name: str) -> Array:
+    """A leaf of the arguments as the array that the model takes. Raises SourceError, which calls it by its name."""
     if is_key(type.dtype):
         import jax
 
         return np.asarray(jax.random.key_data(leaf))
-    array = as_array(leaf)
-    if isinstance(leaf, bool | int | float | complex):  # JAX gives them the type that it lowered for
-        array = array.astype(type.dtype)
+    array = as_array(leaf, None, name)
+    if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):  # JAX gives them the type that it lowered for
+        array = _typed(array, type.dtype, name)
     if array.dtype != type.dtype:
-        raise SourceError(Diagnostic("XL6002", f"an argument is {array.dtype}, and the function was lowered for {type.dtype}"))
+        raise other_type("input", name, type.dtype, array.dtype)
+    if not fits(array.shape, type.shape):
+        raise other_shape("input", name, type.shape, array.shape)
     return stored(array)
+
+
+def _typed(number: Array, dtype: Any, name: str) -> Array:
+    """A number of Python's in the type that the function was lowered for, if that can hold it."""
+    with np.errstate(all="ignore"):
+        found = number.astype(dtype)
+    if (np.dtype(dtype).kind in "iub" and found != number) or (np.dtype(dtype).kind != "c" and number.dtype.kind == "c"):
+        raise SourceError(Diagnostic("XL6002", f"input '{name}' must be {dtype}, which cannot hold {number}"))
+    return found
 
 
 def stored(array: Array) -> Array:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
-from xlac.arrays import as_array as any_array
-from xlac.ir.op import Array
+Nest = Any
+"""A hashable description: ("tuple", (…)), ("list", (…)), (a namedtuple's class, (…)), ("dict", ((key, …), …)), ("leaf", number), ("static", value)."""
 
-Nest = Any  # a hashable description: ("tuple", (…)), ("dict", ((key, …), …)), ("leaf", number), ("static", value)
+STATIC = (str, bytes, bool, type(None), Enum, type, np.dtype)
 
 
 def flatten(value: Any, leaves: list[Any]) -> Nest:
-    """A hashable description of a nest of tuples, lists and dicts; its arrays are appended to `leaves`."""
+    """A hashable description of a nest of tuples, lists and dicts; its arrays and numbers are appended to `leaves`."""
     if isinstance(value, tuple | list):
-        return type(value).__name__, tuple(flatten(v, leaves) for v in value)
+        kind = type(value) if hasattr(value, "_fields") else "tuple" if isinstance(value, tuple) else "list"
+        return kind, tuple([flatten(v, leaves) for v in value])
     if isinstance(value, dict):
-        return "dict", tuple((k, flatten(v, leaves)) for k, v in value.items())
-    if isinstance(value, str | bytes | bool | type(None)):
+        return "dict", tuple([(k, flatten(v, leaves)) for k, v in value.items()])
+    if isinstance(value, STATIC):
         return "static", value
     leaves.append(value)
     return "leaf", len(leaves) - 1
@@ -36,10 +38,17 @@ def unflatten(tree: Any, leaves: Sequence[Any]) -> Any:
             return {key: unflatten(t, leaves) for key, t in content}
         case "leaf":
             return leaves[content]
-    return content
+        case "static":
+            return content
+    return kind(*[unflatten(t, leaves) for t in content])
 
 
-def as_array(value: Any) -> Array:
-    if isinstance(value, int | float) and not isinstance(value, np.generic):
-        return np.asarray(value, np.float32 if isinstance(value, float) else np.int32)
-    return any_array(value)
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A nest with every leaf changed."""
+    leaves: list[Any] = []
+    return unflatten(flatten(value, leaves), [change(leaf) for leaf in leaves])
+
+
+def is_number(value: Any) -> bool:
+    """Whether a leaf is a number of Python's, whose type is weak; NumPy's have a type of their own."""
+    return isinstance(value, int | float) and not isinstance(value, np.generic)

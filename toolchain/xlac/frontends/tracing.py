@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
-from xlac.frontends.nests import Nest, as_array, flatten, unflatten
+from xlac.frontends.nests import Nest, flatten, is_number, mapped
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import OPS, build
-from xlac.ops.leaf import Param
+from xlac.ops.checks import FLOATS
+from xlac.ops.formula import Formula
+from xlac.ops.logic import Where
+from xlac.ops.scalar import Compare, Scalar
+from xlac_sdk.call_binding import as_array
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
@@ -58,7 +64,11 @@ class Tensor:
         return functools.partial(found, self)
 
     def __getitem__(self, key: Any) -> Tensor:
-        return Tensor(build.index(self.node, key))
+        entries = [i.node if isinstance(i, Tensor) else i for i in (key if isinstance(key, tuple) else (key,))]
+        try:
+            return Tensor(build.index(self.node, tuple(entries)))
+        except ShapeError as error:
+            raise SourceError(Diagnostic("XL2009", f"[…]: {error}", hint=error.hint)) from None
 
     def __len__(self) -> int:
         if not self.shape:
@@ -75,6 +85,20 @@ class Tensor:
         return f"Tensor({self.node.type})"
 
     __hash__ = object.__hash__
+
+
+class Number(Tensor):
+    """A number whose type is weak: it takes that of the tensor it meets, and keeps all its digits until then."""
+
+    def __init__(self, weak: build.Weak) -> None:
+        self.weak = weak
+
+    @property
+    def node(self) -> Node:  # type: ignore[override]
+        return self.weak.node()
+
+    def __repr__(self) -> str:
+        return f"Tensor(a {self.weak.kind.__name__})"
 
 
 def _binary(mnemonic: str, swapped: bool = False) -> Callable[[Tensor, Any], Tensor]:
@@ -112,12 +136,27 @@ def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
     """An operation on tensors, arrays and numbers; a tuple of tensors when it has several results."""
     if not any(isinstance(i, Tensor) for i in inputs) and inputs:
         raise TypeError(f"xlac.{mnemonic} works on traced tensors: call it inside a function made by xlac.jit")
-    given = [i.node if isinstance(i, Tensor) else i for i in inputs]
+    given = [i.weak if isinstance(i, Number) else i.node if isinstance(i, Tensor) else i for i in inputs]
+    cls = OPS.get(mnemonic)
+    first = 1 if cls is Where else 0  # the condition is no part of what decides the type
+    meeting = given[first:]
+    weak = cls is not None and issubclass(cls, Scalar | Formula | Compare | Where) and all(isinstance(g, build.Weak | bool | int | float) for g in meeting)
     try:
+        if weak:
+            given[first:] = _wide(meeting, getattr(cls, "accepts", None))
         result = build.apply(mnemonic, *given, **attributes)
     except ShapeError as error:
         raise SourceError(Diagnostic("XL2009", f"{mnemonic}: {error}", hint=error.hint)) from None
+    if weak and isinstance(result, Node) and result.type.dtype in (DType.F64, DType.I64):
+        return Number(build.Weak(float if result.type.dtype.is_float else int, functools.partial(build.cast, result)))
     return tuple(map(Tensor, result)) if isinstance(result, tuple) else Tensor(result)
+
+
+def _wide(numbers: Sequence[Any], accepts: object) -> list[Any]:
+    """Numbers that meet no tensor, as Python itself holds them."""
+    whole = all((n.kind if isinstance(n, build.Weak) else type(n)) is not float for n in numbers)
+    dtype = DType.I64 if whole and accepts != FLOATS else DType.F64
+    return [n.node(dtype) if isinstance(n, build.Weak) else build.constant(n, dtype) for n in numbers]
 
 
 REDUCTIONS = {"max": "reduce_max", "min": "reduce_min"}  # of one tensor; of two they are the scalar ops
@@ -138,24 +177,93 @@ def function(name: str) -> Callable[..., Any] | None:
     return call
 
 
-def trace(name: str, traced: Callable[..., Any], tree: Nest, arrays: Sequence[Array]) -> tuple[Model, Nest]:
-    """The model of a function called with a nest of arrays, and the nest of its outputs.
+# ---- functions ---------------------------------------------------------------------------------------
 
-    Inputs are called arg0, arg1, … and outputs out0, out1, …, in the order of the nests' leaves.
+_tracing: ContextVar[bool] = ContextVar("tracing", default=False)
+
+
+def is_tracing() -> bool:
+    """Whether a function is being traced now, here: what it calls is part of it."""
+    return _tracing.get()
+
+
+class Traced(NamedTuple):
+    """A function as a model: what its inputs are of the call's leaves, and the nest of its outputs.
+
+    `takes` has, for each input, the number of a leaf, and for a number of Python's the element type that it is given in.
     """
-    inputs = []
-    for number, array in enumerate(arrays):
-        label = f"arg{number}"
-        type = Type(DType.of(array.dtype), array.shape)
-        inputs.append(Node.of(Param(label, type), origin=Origin(f"{name}.{label}")))
-    args, named = unflatten(tree, [Tensor(n) for n in inputs])
-    leaves: list[Any] = []
-    result = flatten(traced(*args, **named), leaves)
-    outputs = {f"out{i}": _node(leaf) for i, leaf in enumerate(leaves)}
+
+    model: Model
+    takes: tuple[tuple[int, DType | None], ...]
+    result: Nest
+
+
+Leaf = Type | type[int] | type[float]
+"""What is known of a leaf of a call: the type of an array, or the kind of a number."""
+
+
+def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Leaf]) -> Traced:
+    """The model of a function of tensors, one for each leaf of a call.
+
+    Inputs are called arg0, arg1, … and outputs out0, out1, …, in the order of the nests' leaves; a number that meets
+    tensors of several types is an input for each. Raises SourceError for a function that calls itself without end.
+    """
+    inputs = [_Input(name, f"arg{number}", leaf) for number, leaf in enumerate(leaves)]
+    made: list[Any] = []
+    token = _tracing.set(True)
+    try:
+        result = flatten(traced([one.tensor for one in inputs]), made)
+    except RecursionError:
+        problem = f"{name}() calls itself without end, or deeper than Python's {sys.getrecursionlimit()} calls"
+        raise SourceError(Diagnostic("XL2033", problem)) from None
+    finally:
+        _tracing.reset(token)
+    outputs = {f"out{i}": _node(leaf) for i, leaf in enumerate(made)}
     if not outputs:
         raise SourceError(Diagnostic("XL2032", f"{name}() returned no tensor"))
-    return Model(Graph(name, tuple(inputs), outputs), {}), result
+    params = [(number, dtype, node) for number, one in enumerate(inputs) for dtype, node in one.params()]
+    graph = Graph(name, tuple(node for _, _, node in params), outputs)
+    return Traced(Model(graph, {}), tuple((number, dtype) for number, dtype, _ in params), result)
+
+
+class _Input:
+    """A leaf of a call as inputs of the model: one, or for a number one for each type that it is needed in."""
+
+    def __init__(self, name: str, label: str, leaf: Leaf) -> None:
+        self._name, self._label = name, label
+        self._params: dict[DType | None, Node] = {}
+        if isinstance(leaf, Type):
+            self._params[None] = node = build.param(label, leaf.dtype, leaf.shape, origin=Origin(f"{name}.{label}"))
+            self.tensor = Tensor(node)
+        else:
+            self.tensor = Number(build.Weak(leaf, self._typed))
+
+    def _typed(self, dtype: DType) -> Node:
+        label = f"{self._label}_{dtype}" if self._params else self._label
+        self._params[dtype] = build.param(label, dtype, origin=Origin(f"{self._name}.{label}"))
+        return self._params[dtype]
+
+    def params(self) -> list[tuple[DType | None, Node]]:
+        if not self._params:
+            assert isinstance(self.tensor, Number)
+            self.tensor.weak.node()
+        return list(self._params.items())
+
+
+def inlined(value: Any) -> Any:
+    """A nest of what a traced function gives to another, or gets from it, as tensors."""
+    return mapped(value, _tensor)
+
+
+def _tensor(value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if is_number(value):
+        return Number(build.Weak(float if isinstance(value, float) else int, functools.partial(build.as_node, value)))
+    return Tensor(_node(value))
 
 
 def _node(value: Any) -> Node:
-    return value.node if isinstance(value, Tensor) else build.constant(as_array(value))
+    if isinstance(value, Tensor):
+        return value.node
+    return build.as_node(value) if is_number(value) else build.constant(as_array(value))

@@ -9,7 +9,7 @@ gives i32. Shapes broadcast as in NumPy; symbolic extents must be equal or 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,28 @@ from xlac.ops.checks import dims
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
-Value = Node | int | float | bool | Array
+
+class Weak:
+    """A number that the caller of a program gives, whose type is as weak as that of a number written in the text.
+
+    `kind` is int or float; `make` gives the node that has the number in an element type.
+    """
+
+    __slots__ = ("_made", "_make", "kind")
+
+    def __init__(self, kind: type[int | float], make: Callable[[DType], Node]) -> None:
+        self.kind, self._make = kind, make
+        self._made: dict[DType, Node] = {}
+
+    def node(self, dtype: DType | None = None) -> Node:
+        """The number in an element type; its own is that of a number that meets no tensor."""
+        wanted = weak_dtype(self) if dtype is None else dtype
+        if wanted not in self._made:
+            self._made[wanted] = self._make(wanted)
+        return self._made[wanted]
+
+
+Value = Node | int | float | bool | Array | Weak
 
 
 def param(name: str, dtype: DType, shape: Shape = (), kind: str = "input", origin: Origin | None = None) -> Node:
@@ -69,9 +90,10 @@ def like(value: float | bool, x: Node) -> Node:
     return full(value, x.shape, x.type.dtype)
 
 
-def weak_dtype(value: float | bool) -> DType:
+def weak_dtype(value: float | bool | Weak) -> DType:
     """The type of a Python number that meets no tensor."""
-    return DType.BOOL if isinstance(value, bool) else DType.I32 if isinstance(value, int) else DType.F32
+    kind = value.kind if isinstance(value, Weak) else type(value)
+    return DType.BOOL if kind is bool else DType.I32 if issubclass(kind, int) else DType.F32
 
 
 def promote(a: DType, b: DType) -> DType:
@@ -98,10 +120,10 @@ def promoted(values: Sequence[Value]) -> DType:
     """The element type in which values meet."""
     found: DType | None = None
     for value in values:
-        if not isinstance(value, bool | int | float):
+        if not isinstance(value, bool | int | float | Weak):
             dtype = value.type.dtype if isinstance(value, Node) else DType.of(value.dtype)
             found = dtype if found is None else promote(found, dtype)
-    weak = [weak_dtype(v) for v in values if isinstance(v, bool | int | float)]
+    weak = [weak_dtype(v) for v in values if isinstance(v, bool | int | float | Weak)]
     for dtype in weak:
         if found is None or found is DType.BOOL or (dtype is DType.F32 and not found.is_float):
             found = dtype if found is None else promote(found, dtype)
@@ -113,6 +135,8 @@ def as_node(value: Value, dtype: DType | None = None) -> Node:
     """A value as a node of an element type. An integer that does not fit the type is an error."""
     if isinstance(value, Node):
         return value if dtype is None else cast(value, dtype)
+    if isinstance(value, Weak):
+        return value.node(dtype)
     if dtype is not None and dtype.is_integer and isinstance(value, int):
         info = np.iinfo(dtype.numpy)
         if not info.min <= value <= info.max:

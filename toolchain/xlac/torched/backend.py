@@ -13,9 +13,10 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from xlac.frontends.torch.decompositions import decompositions
+from xlac.model import PRECISIONS
 from xlac.torched.fallback import compiled
 from xlac.torched.subgraph import Options
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.choices import chosen, unknown_word
 
 _numbers = itertools.count()
 
@@ -46,6 +47,7 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
     unknown = sorted(set(given or {}) - known)
     if unknown:
         problem = f"the xlac backend has no option '{unknown[0]}'"
-        raise SourceError(Diagnostic("XL7307", problem, hint=f"there are {', '.join(sorted(known))}"))
+        raise unknown_word(problem, unknown[0], sorted(known), "XL7307")
     found = Options(**(given or {}))
+    chosen("precision", found.precision, PRECISIONS)
     return found if found.threads else replace(found, threads=torch.get_num_threads())

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
 from xlac.compiler import compile
+from xlac.frontends.arguments import Arguments
 from xlac.frontends.torch.exported import Exported, imported
 from xlac.frontends.torch.importer import inputs_of
-from xlac.frontends.torch.tensors import TORCH
 from xlac.ir.dims import Sym
 from xlac.ops.leaf import param
+from xlac.signature import shown, sizes_of, text_of
+from xlac.torched.leaves import check_written, checked, constant
 from xlac.torched.program import Input, Output, TensorProgram
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.call_binding import wrong
 
 
 class Torched:
@@ -25,15 +28,25 @@ class Torched:
     `buffers`, and change from call to call as they would in the module.
     """
 
-    def __init__(self, program: Any, exported: Exported, options: dict[str, Any]) -> None:
+    def __init__(self, program: Any, exported: Exported, options: dict[str, Any], arguments: Arguments | None = None) -> None:
         self.exported_program = program
+        self._arguments = arguments
         self.model = exported.model
         self._exported = exported
         self.buffers = {name: _tensor(program, name).detach().clone() for name in exported.buffers if name not in exported.inputs}
         self._types = {param(n).name: n.type for n in self.model.inputs}
+        self._asked = [(s.arg.name, s.arg) for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+        self._name = self.model.name
         self._program = self._compiled(exported, options)
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __repr__(self) -> str:
+        names = [*self._exported.inputs, *self.buffers]
+        given = {name: text_of(self._types[name].dtype, self._types[name].shape) for name in names}
+        graph = self.model.graph.outputs
+        gives = {name: text_of(graph[name].type.dtype, graph[name].shape) if name in graph else "" for name in map(str, self._exported.outputs)}
+        return shown("Torched", self._name, given, gives, sizes_of(type.shape for type in self._types.values()))
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         leaves = self._leaves(args, named)
         found = self._program([*leaves, *self.buffers.values()])
         count = len(self._exported.outputs)
@@ -46,16 +59,26 @@ class Torched:
 
     def _leaves(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[torch.Tensor]:
         """The tensors of a call, checked against what the model takes."""
-        ordered = self.exported_program._get_flat_args_with_check(args, dict(named))[0]
-        leaves = [value for value in ordered if isinstance(value, torch.Tensor)]
-        wanted = [self._types[name] for name in self._exported.inputs]
-        if len(leaves) != len(wanted):
-            raise SourceError(Diagnostic("XL6001", f"{len(leaves)} tensors given, but the model takes {len(wanted)}"))
-        for name, leaf, type in zip(self._exported.inputs, leaves, wanted, strict=True):
-            fixed = all(isinstance(d, Sym) or d == size for d, size in zip(type.shape, leaf.shape, strict=False))
-            if leaf.ndim != type.rank or not fixed or leaf.dtype != TORCH[type.dtype]:
-                raise SourceError(Diagnostic("XL6003", f"input '{name}' is {type}, got {leaf.dtype}{list(leaf.shape)}"))
-        return leaves
+        if self._arguments is not None:
+            args, named = self._arguments.ordered(args, named)
+        wanted = self.exported_program.call_spec.in_spec
+        names = wanted.child(1).context if wanted.num_children == 2 else []
+        if set(names or ()) == set(named):
+            named = {name: named[name] for name in names or ()}
+        ordered, nest = pytree.tree_flatten((tuple(args), dict(named)))
+        if nest != wanted or len(ordered) != len(self._asked):
+            told = f"{_nested(nest)}, and the program takes {_nested(wanted)}"
+            raise wrong("XL6001", f"the arguments are not nested as the examples were: {told}")
+        found: dict[str, torch.Tensor] = {}
+        for value, (name, expected) in zip(ordered, self._asked, strict=True):
+            if name in self._types and name in self._exported.inputs:
+                if not isinstance(value, torch.Tensor):
+                    raise wrong("XL6002", f"input '{name}' must be a tensor, not {type(value).__name__}")
+                found[name] = checked(name, self._types[name], value)
+            elif isinstance(expected, ConstantArgument):
+                constant(name, expected.value, value)
+        check_written(self._exported.buffers, found)
+        return list(found.values())
 
     def _compiled(self, exported: Exported, options: dict[str, Any]) -> TensorProgram:
         names = [*exported.inputs, *self.buffers]
@@ -68,6 +91,12 @@ class Torched:
     def _output(self, name: str) -> Output:
         node = self.model.graph.outputs[name]
         return Output(name, node.type.dtype, node.shape, None)
+
+
+def _nested(nest: Any) -> str:
+    """A nest of arguments in short: `((*, [*, *]), {})`."""
+    args, named = pytree.tree_unflatten(["*"] * nest.num_leaves, nest)
+    return f"({', '.join(map(str, args))}), {named}".replace("'*'", "*")[:300]
 
 
 def _tensor(program: Any, name: str) -> Any:
@@ -83,15 +112,18 @@ def from_torch(
     `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the size in the model. Called like
     the module, with tensors. `.model` is the model. Raises SourceError, which lists everything that xlac cannot say.
     """
-    program, names = source, {}
+    program, names, arguments = source, {}, None
     if isinstance(source, torch.nn.Module):
+        arguments = Arguments(source.forward)
         with torch.no_grad():
             program = torch.export.export(source, tuple(example_args), dynamic_shapes=dynamic_shapes, strict=strict)
         names = _names(program, dynamic_shapes, example_args)
     elif example_args:
         raise TypeError("a program of torch.export needs no example arguments")
     exported = imported(program, names=names)
-    return Torched(program, exported, {"target": target, "threads": threads or torch.get_num_threads()})
+    made = Torched(program, exported, {"target": target, "threads": threads or torch.get_num_threads()}, arguments)
+    made._name = type(source).__name__
+    return made
 
 
 def _names(program: Any, dynamic_shapes: Any, example_args: tuple[Any, ...]) -> dict[str, str]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import xlac.frontends.stablehlo.ops  # noqa: F401  # fills the table
-from xlac.arrays import as_array
 from xlac.frontends.sizes import sized
 from xlac.frontends.stablehlo.bytecode import is_bytecode, text_of
 from xlac.frontends.stablehlo.errors import TEXT, Source
@@ -24,6 +23,7 @@ from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
 from xlac.reading import note
+from xlac_sdk.call_binding import as_array
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 ROUNDS = 1000  # how many sizes may turn out to be others

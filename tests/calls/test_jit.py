@@ -1,0 +1,302 @@
+"""`xlac.jit` inside other things: functions in functions, methods, numbers beside arrays, recursion, and threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xlac
+from xlac.programs import PROGRAMS, Programs
+from xlac_sdk.source import SourceError
+
+X = np.arange(3, dtype=np.float32)
+
+
+# ---- functions in functions --------------------------------------------------------------------------
+
+
+@xlac.jit
+def double(x: Any, scale: float = 2.0) -> Any:
+    return {"y": x * scale, "same": x}
+
+
+def test_a_jitted_function_in_another_is_part_of_it() -> None:
+    @xlac.jit
+    def outer(x: Any) -> Any:
+        nested = double(x, scale=3.0)
+        return nested["y"] + double(np.ones(3, np.float32))["y"] + nested["same"].sum()
+
+    np.testing.assert_array_equal(outer(X), X * 3 + 2 + X.sum())
+    assert outer.programs == 1 and double.programs == 0
+    assert [node.op.mnemonic for node in outer.trace(X).graph.nodes()].count("mul") == 2
+
+
+def test_a_function_made_inside_sees_the_tensors_outside() -> None:
+    @xlac.jit
+    def outer(x: Any) -> Any:
+        @xlac.jit
+        def inner(y: Any) -> Any:
+            return x + y
+
+        return inner(np.ones(3, np.float32)) + inner(x)
+
+    np.testing.assert_array_equal(outer(X), 3 * X + 1)
+
+
+def test_recursion_that_ends_is_unrolled() -> None:
+    @xlac.jit
+    def power(x: Any, left: Any) -> Any:
+        return x if left == "" else x * power(x, left[1:])
+
+    np.testing.assert_array_equal(power(X, "nn"), X**3)
+
+
+def test_recursion_without_end_is_an_error() -> None:
+    @xlac.jit
+    def forever(x: Any) -> Any:
+        return forever(x + 1.0)
+
+    for _ in range(2):
+        with pytest.raises(SourceError, match=r"XL2033") as error:
+            forever(X)
+        assert "forever() calls itself without end" in str(error.value)
+
+
+# ---- methods -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Part:
+    bias: Any
+    name: str = "part"
+
+
+@dataclass
+class Layer:
+    weight: Any
+    scale: float = 1.0
+    parts: list[Part] = field(default_factory=list)
+    traced: Any = field(default_factory=list)
+
+    @xlac.jit
+    def __call__(self, x: Any) -> Any:
+        y = x * self.weight * self.scale
+        for part in self.parts:
+            y = y + part.bias
+        return y
+
+    @xlac.jit
+    def twice(self, x: Any) -> Any:
+        return self(self(x))
+
+    @xlac.jit
+    def counts(self, x: Any) -> Any:
+        self.scale = 5.0
+        return x
+
+    @xlac.jit
+    def collects(self, x: Any) -> Any:
+        self.parts.append(Part(x))
+        return x
+
+    @classmethod
+    @xlac.jit
+    def of_class(cls, x: Any) -> Any:
+        return x + len(cls.__name__)
+
+    @staticmethod
+    @xlac.jit
+    def alone(x: Any) -> Any:
+        return x + 1
+
+
+class Slotted:
+    __slots__ = ("bias", "factor")
+
+    def __init__(self, bias: Any, factor: int) -> None:
+        self.bias, self.factor = bias, factor
+
+    @xlac.jit
+    def call(self, x: Any) -> Any:
+        return x * self.factor + self.bias
+
+
+def test_a_method_sees_every_change_of_its_object() -> None:
+    layer = Layer(X.copy(), parts=[Part(X), Part(X)])
+    before = Layer.__dict__["__call__"].programs
+    np.testing.assert_array_equal(layer(X), X * X + 2 * X)
+    layer.weight[:] = 2
+    np.testing.assert_array_equal(layer(X), 4 * X)
+    assert Layer.__dict__["__call__"].programs == before + 1  # arrays are inputs
+    layer.parts[0].bias = X + 1
+    np.testing.assert_array_equal(layer(X), 4 * X + 1)
+    layer.scale = 2.0
+    np.testing.assert_array_equal(layer(X), 6 * X + 1)
+    layer.parts.pop()
+    np.testing.assert_array_equal(layer(X), 5 * X + 1)
+    np.testing.assert_array_equal(Layer(X)(X), X * X)
+    np.testing.assert_array_equal(layer.twice(X), (X * 5 + 1) * 4 + X + 1 + (0 * X))
+
+
+def test_zero_and_minus_zero_of_an_object_are_two_programs() -> None:
+    layer = Layer(np.ones(3, np.float32), 0.0)
+    assert not np.signbit(layer(X + 1)).any()
+    layer.scale = -0.0
+    assert np.signbit(layer(X + 1)).all()
+
+
+@pytest.mark.parametrize(("method", "what"), [("counts", "self.scale"), ("collects", r"self\.parts\[0\]")])
+def test_a_method_that_changes_its_object_is_an_error(method: str, what: str) -> None:
+    layer = Layer(X)
+    for call in (getattr(layer, method), xlac.jit(lambda x: getattr(layer, method)(x))):
+        with pytest.raises(SourceError, match=f"XL2034|{what}") as error:
+            call(X)
+        assert "XL2034" in str(error.value) and method in str(error.value)
+    assert layer.scale == 1.0 and not layer.parts
+
+
+def test_methods_of_other_kinds() -> None:
+    np.testing.assert_array_equal(Layer.of_class(X), X + 5)
+    np.testing.assert_array_equal(Layer(X).alone(X), X + 1)
+    slotted = Slotted(X, 3)
+    np.testing.assert_array_equal(slotted.call(X), 4 * X)
+    slotted.factor = 4
+    np.testing.assert_array_equal(slotted.call(X), 5 * X)
+    assert [p.op.name for p in slotted.call.trace(X).inputs] == ["arg0", "arg1"]
+    with pytest.raises(SourceError, match="'z'"):
+        slotted.call(z=X)
+
+
+def test_what_an_object_holds_and_cannot_be_seen_to_change_is_an_error() -> None:
+    with pytest.raises(SourceError, match=r"Layer\.traced is a set"):
+        Layer(X, traced=set())(X)
+    parent = Layer(X)
+    parent.traced = parent  # a cycle is nothing special
+    np.testing.assert_array_equal(parent(X), X * X)
+
+
+# ---- numbers -----------------------------------------------------------------------------------------
+
+TYPES = [np.float64, np.float32, np.float16, np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64, np.bool_]
+OPS = {
+    "+": lambda x, n: x + n, "swapped -": lambda x, n: n - x, "*": lambda x, n: x * n, "max": lambda x, n: xlac.max(x, n),
+    "where": lambda x, n: xlac.where(x > 0, x, n), "clip": lambda x, n: xlac.clip(x, n, n),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("number", [0.1, 3])
+def test_a_number_given_is_as_weak_as_one_in_the_text(op: str, number: float) -> None:
+    xs = [np.array([0, 1, 2], dtype) for dtype in TYPES if dtype is not np.bool_ or op in ("+", "*")]
+    jit = xlac.jit(target="reference")
+    given = jit(lambda xs, n: [OPS[op](x, n) for x in xs])(xs, number)
+    written = jit(lambda xs: [OPS[op](x, number) for x in xs])(xs)
+    for x, one, other in zip(xs, given, written, strict=True):
+        assert one.dtype == other.dtype, x.dtype
+        np.testing.assert_array_equal(one, other, err_msg=str(x.dtype))
+
+
+def test_a_number_keeps_its_digits_until_it_meets_an_array() -> None:
+    x = np.ones(2, np.float64)
+    np.testing.assert_array_equal(xlac.jit(lambda x, n: x * n)(x, 0.1), [0.1, 0.1])
+    np.testing.assert_array_equal(xlac.jit(lambda x, n: x * (n * 3 + 1))(x, 0.1), x * (0.1 * 3 + 1))
+    np.testing.assert_array_equal(xlac.jit(lambda x, n: x + xlac.where(n > 0, n, 0.0))(x, 0.1), x + 0.1)
+    np.testing.assert_allclose(xlac.jit(lambda x, n: x * xlac.exp(-n))(x, 0.1), x * np.exp(-0.1), rtol=1e-15)
+    np.testing.assert_array_equal(xlac.jit(lambda x, n: x + n)(np.zeros(2, np.int64), 2**40), [2**40] * 2)
+    both = xlac.jit(lambda a, b, n: (a * n, b * n, n))(x, x.astype(np.float32), 0.1)
+    assert both[0][0] == 0.1 and both[1][0] == np.float32(0.1) and both[2] == np.float32(0.1)
+    assert xlac.jit(lambda n: n + 1)(2).dtype == np.int32
+
+
+def test_a_number_that_does_not_fit_is_an_error() -> None:
+    add = xlac.jit(lambda x, n: x + n)
+    for dtype, number in ((np.int32, 2**40), (np.uint8, 300), (np.uint8, -1), (np.int64, 10**30)):
+        with pytest.raises(SourceError, match=f"{number} does not fit .*XL6002"):
+            add(np.zeros(2, dtype), number)
+        np.testing.assert_array_equal(add(np.zeros(2, dtype), 7), [7, 7])
+    with pytest.raises(SourceError, match="XL6002"):
+        add(X, 10**400)
+
+
+def test_nests_and_constants() -> None:
+    pair = namedtuple("pair", "a b")
+
+    class Mode(Enum):
+        UP = 1
+        DOWN = 2
+
+    @xlac.jit
+    def f(p: Any, mode: Mode, dtype: Any = float) -> Any:
+        return pair(p.a + p.b, [p.a * (2.0 if mode is Mode.UP else 3.0)])
+
+    found = f(pair(X, X + 1), Mode.DOWN)
+    assert type(found) is pair
+    np.testing.assert_array_equal(found.a, 2 * X + 1)
+    np.testing.assert_array_equal(found.b[0], X * 3)
+    np.testing.assert_array_equal(f(pair(X, X), Mode.UP).b[0], X * 2)
+
+
+def test_arguments_that_are_no_arrays_are_errors() -> None:
+    add = xlac.jit(lambda x, y: x + y)
+    for value in (object(), {1, 2}, np.array(["a"]), np.array([1 + 2j]), np.array([None])):
+        with pytest.raises(SourceError, match="XL6002"):
+            add(X, value)
+    with pytest.raises(SourceError, match="XL2009"):
+        xlac.jit(lambda x: x[7])(X)
+
+
+# ---- threads -----------------------------------------------------------------------------------------
+
+
+def test_a_program_that_is_there_does_not_wait_for_another() -> None:
+    going, done = threading.Event(), threading.Event()
+
+    @xlac.jit
+    def f(x: Any) -> Any:
+        if x.shape[0] == 7:
+            going.set()
+            assert done.wait(60)
+        return x + 1
+
+    f(X)
+    with ThreadPoolExecutor(1) as threads:
+        slow = threads.submit(f, np.ones(7, np.float32))
+        assert going.wait(60)
+        np.testing.assert_array_equal(f(X), X + 1)  # while the other is in the making
+        np.testing.assert_array_equal(f(np.ones(5, np.float32)), np.full(5, 2))
+        done.set()
+        np.testing.assert_array_equal(slow.result(60), np.full(7, 2))
+
+
+def test_programs_are_made_once_and_their_errors_passed_on() -> None:
+    programs: Programs[int] = Programs()
+    made: list[int] = []
+
+    def make(number: int) -> int:
+        made.append(number)
+        if number == 3 and made.count(3) == 1:
+            raise ValueError("planted")
+        return number
+
+    def ask(number: int) -> int:
+        try:
+            return programs.get(number, lambda: make(number))
+        except ValueError:
+            return -1
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(ask, [1, 2, 3, 1, 2, 3, 1, 2] * 20))
+    assert made.count(1) == made.count(2) == 1 and made.count(3) == 2 and found.count(-1) == 1
+    with pytest.raises(SourceError, match="XL2033"):
+        programs.get(4, lambda: programs.get(4, lambda: 4))
+    assert programs.get(4, lambda: 4) == 4
+    for number in range(200):
+        programs.get(number, lambda number=number: number)
+    assert len(programs) == PROGRAMS

@@ -1,0 +1,61 @@
+"""The arguments of a Python function, checked as those of a compiled model are, with the same errors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xlac_sdk.call_binding import Parameters, by_name
+
+Kind = inspect._ParameterKind
+
+
+class Arguments:
+    """What a function takes. Of one that does not tell, nothing is checked."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        try:
+            self._signature: inspect.Signature | None = inspect.signature(function)
+        except (TypeError, ValueError):
+            self._signature = None
+        self._parameters = None if self._signature is None else _parameters(self._signature)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return () if self._parameters is None else self._parameters.names
+
+    @property
+    def positional(self) -> tuple[str, ...]:
+        """Those that have a place."""
+        return () if self._parameters is None else self._parameters.names[: self._parameters.positional]
+
+    def name(self, at: int) -> str:
+        """What to call the argument at a place."""
+        return self.positional[at] if at < len(self.positional) else f"args[{at}]"
+
+    def checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Raises SourceError for an argument that is missing, unknown or given twice."""
+        if self._parameters is not None:
+            by_name(self._parameters, args, named)
+
+    def ordered(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same call with all that has a place given by position, as far as it goes. Raises SourceError as `checked`."""
+        if self._signature is None:
+            return tuple(args), dict(named)
+        self.checked(args, named)
+        bound = self._signature.bind(*args, **named)
+        return bound.args, bound.kwargs
+
+
+def _parameters(signature: inspect.Signature) -> Parameters:
+    every = [p for p in signature.parameters.values() if p.kind not in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD)]
+    kinds = {p.kind for p in signature.parameters.values()}
+    return Parameters(
+        tuple(p.name for p in every),
+        frozenset(p.name for p in every if p.default is not p.empty),
+        sum(p.kind is not Kind.KEYWORD_ONLY for p in every),
+        sum(p.kind is Kind.POSITIONAL_ONLY for p in every),
+        Kind.VAR_POSITIONAL in kinds,
+        Kind.VAR_KEYWORD in kinds,
+    )

@@ -1,0 +1,153 @@
+"""The object that a traced method belongs to: its arrays are inputs, all else that it holds is part of the program.
+
+So a change of either is seen by the next call: of an array by its values, of a number or a text by another program.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from xlac_sdk.source import Diagnostic, SourceError
+
+FIXED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, Enum, str, bytes, bool, type(None), np.dtype)
+
+DICTS = dict, OrderedDict
+
+
+class Receiver:
+    """An object as a hashable description, `tree`, and the arrays in it, `leaves`, in order. Raises SourceError."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.leaves: list[Any] = []
+        self._seen: dict[int, int] = {}  # objects and containers by id -> their number, for those met twice
+        self._kept: list[Any] = []  # so that no id is used again meanwhile
+        self.tree = self._described(owner, type(owner).__name__)
+
+    def rebuilt(self, leaves: Sequence[Any]) -> Any:
+        """The same object with other leaves in the place of its arrays."""
+        return _Rebuilding(leaves).of(self.owner)
+
+    def _described(self, value: Any, path: str) -> Any:
+        if isinstance(value, FIXED):
+            return "fixed", type(value), value
+        if isinstance(value, int | float | complex) and not isinstance(value, np.generic):
+            return "number", type(value), repr(value)  # 0.0 equals -0.0 and 0, and NaN nothing
+        if is_array(value):
+            self.leaves.append(value)
+            return ("leaf",)
+        if id(value) in self._seen:
+            return "again", self._seen[id(value)]
+        self._seen[id(value)] = len(self._seen)
+        self._kept.append(value)
+        if isinstance(value, tuple) or type(value) is list:
+            return type(value), tuple([self._described(part, f"{path}[{n}]") for n, part in enumerate(value)])
+        if type(value) in DICTS:
+            return type(value), tuple([(self._described(k, path), self._described(v, f"{path}[{k!r}]")) for k, v in value.items()])
+        held = attributes(value)
+        if held is not None:
+            return type(value), tuple([(name, self._described(v, f"{path}.{name}")) for name, v in held.items()])
+        try:
+            hash(value)
+        except TypeError:
+            problem = f"{path} is a {type(value).__name__}, which cannot be part of a program: its changes would not be seen"
+            raise SourceError(Diagnostic("XL6002", problem, hint="pass it as an argument, or keep it elsewhere")) from None
+        return "fixed", type(value), value
+
+
+class _Rebuilding:
+    """Goes through an object as `Receiver` does, and makes it anew with the leaves given."""
+
+    def __init__(self, leaves: Sequence[Any]) -> None:
+        self._leaves = iter(leaves)
+        self._made: dict[int, Any] = {}
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, FIXED) or (isinstance(value, int | float | complex) and not isinstance(value, np.generic)):
+            return value
+        if is_array(value):
+            return next(self._leaves)
+        if id(value) in self._made:
+            return self._made[id(value)]
+        if isinstance(value, tuple):
+            parts = [self.of(part) for part in value]
+            return self._keep(value, type(value)(*parts) if hasattr(value, "_fields") else tuple(parts))
+        if type(value) is list:
+            found = self._keep(value, [])
+            found.extend([self.of(part) for part in value])
+            return found
+        if type(value) in DICTS:
+            found = self._keep(value, type(value)())
+            found.update({key: self.of(part) for key, part in value.items()})
+            return found
+        held = attributes(value)
+        if held is None:
+            return value
+        made = self._keep(value, object.__new__(type(value)))
+        for name, part in held.items():
+            object.__setattr__(made, name, self.of(part))
+        return made
+
+    def _keep(self, value: Any, made: Any) -> Any:
+        self._made[id(value)] = made
+        return made
+
+
+def is_array(value: Any) -> bool:
+    """Whether something is an array, whoever made it."""
+    return isinstance(value, np.ndarray | np.generic) or hasattr(value, "__dlpack__") or hasattr(value, "__array__")
+
+
+def attributes(value: Any) -> dict[str, Any] | None:
+    """What an object of a class written in Python holds, by name; None for any other."""
+    if getattr(type(value), "__new__", None) is not object.__new__ or type(value).__module__ == "builtins":
+        return None
+    slots = [n for cls in type(value).__mro__ for n in _listed(cls.__dict__.get("__slots__", ())) if n not in ("__dict__", "__weakref__")]
+    return {**{n: getattr(value, n) for n in slots if hasattr(value, n)}, **getattr(value, "__dict__", {})}
+
+
+def _listed(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def unchanged(name: str, before: Any, traced: Callable[[Any], Any]) -> Any:
+    """What `traced` gives of an object. Raises SourceError where it changes the object, which a compiled call would not."""
+    first = _Held(before)
+    result = traced(before)
+    now = _Held(before)
+    if first.parts != now.parts:
+        changed = next((path for path in {**first.parts, **now.parts} if first.parts.get(path) != now.parts.get(path)), "its object")
+        problem = f"{name}() changes {changed}, which a call of the compiled function would not"
+        raise SourceError(Diagnostic("XL2034", problem, hint="return the new value, and assign it outside"))
+    return result
+
+
+class _Held:
+    """What an object holds, by path: the identity of each part."""
+
+    def __init__(self, owner: Any) -> None:
+        self.parts: dict[str, int] = {}
+        self._kept: dict[int, Any] = {}  # so that no id is used again meanwhile
+        self._visit("self", owner)
+
+    def _visit(self, path: str, value: Any) -> None:
+        if path != "self":
+            self.parts[path] = id(value)
+        if id(value) in self._kept:
+            return
+        self._kept[id(value)] = value
+        if isinstance(value, tuple | list):
+            for number, part in enumerate(value):
+                self._visit(f"{path}[{number}]", part)
+        elif isinstance(value, dict):
+            for key, part in value.items():
+                self._visit(f"{path}[{key!r}]", part)
+        elif not isinstance(value, FIXED) and not is_array(value):
+            for name, part in (attributes(value) or {}).items():
+                self._visit(f"{path}.{name}", part)
