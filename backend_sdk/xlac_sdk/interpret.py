@@ -1,7 +1,7 @@
 """Runs kernels and programs in NumPy: the living definition of kernel IR.
 
-Every access is checked against its buffer; a LOCAL or SHARED element read before it was written is an
-error; the arena starts poisoned, so a temporary whose memory was given away too early shows.
+Every access is checked against its buffer; an element of a LOCAL, SHARED or REREAD buffer that is read before
+it was written is an error; the arena starts poisoned, so a temporary whose memory was given away too early shows.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ def _runtime(kernel: Kernel) -> dict[str, object]:
         at, on = active(name, len(buffer), index, mask, lanes)
         value = np.broadcast_to(np.asarray(value, buffer.dtype), (lanes,))
         if written is not None:
+            if primitive is not None and not written[at[on]].all():
+                outside(name, int(at[on][~written[at[on]]][0]), 1, len(buffer))
             written[at[on]] = True
         if primitive is None:
             buffer[at[on]] = value[on]

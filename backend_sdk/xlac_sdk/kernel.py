@@ -34,7 +34,8 @@ class Access(Enum):
 
     READ = "read"
     WRITE = "write"
-    UPDATE = "update"  # reads and writes
+    REREAD = "reread"  # writes, and reads what it wrote: what was there before does not matter
+    UPDATE = "update"  # reads what was there before, and writes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

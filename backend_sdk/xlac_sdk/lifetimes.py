@@ -245,7 +245,7 @@ class _Steps:
                     f"kernel {kernel.name}: '{buffer.name}' holds {buffer.dtype}, slot '{argument.slot.symbol}' {argument.slot.dtype}"
                 )
             count = buffer.size if isinstance(buffer.size, int) else extent(buffer.size, names)
-            reads, writes = buffer.access is Access.READ, buffer.access is not Access.READ
+            reads, writes = buffer.access in (Access.READ, Access.UPDATE), buffer.access is not Access.READ
             self.touch(argument, count, reads, writes, f"kernel {kernel.name}")
             ranges.append((argument, count, writes))
         self.disjoint(f"kernel {kernel.name}", ranges)
@@ -271,7 +271,7 @@ class _Steps:
         if writes and not foreign and slot.role in (Role.INPUT, Role.CONSTANT):
             raise VerifyError(f"{who} writes '{slot.symbol}', which is only read")
         if reads and count and slot.role in (Role.TEMPORARY, Role.OUTPUT) and slot not in self.written:
-            raise VerifyError(f"{who} reads '{slot.symbol}' before anything was written there")
+            raise VerifyError(f"{who} {'updates' if writes else 'reads'} '{slot.symbol}' before anything was written there")
         if writes:
             self.written.add(slot)
         life = self.lives.setdefault(slot, _Life(self.now, self.now))

@@ -62,6 +62,7 @@ class Text:
         self.lockstep = _has(kernel.body, (Barrier, Await, Exchange))
         lines = [f"def kernel({', '.join(parameters)}):"]
         lines += [f"    n_{b.name} = len(b_{b.name})" for b in kernel.parameters]
+        lines += [f"    w_{b.name} = unwritten(n_{b.name})" for b in kernel.parameters if _watched(b)]
         lines += self.block(kernel.body, 1)
         self.source = "\n".join([*lines, "    return", ""])
 
@@ -147,8 +148,8 @@ class Text:
         lanes, at = stmt.value.lanes, self.fresh("i")
         value = self.text(stmt.value)
         yield f"{pad}{at} = {self.index(stmt)}"
-        local = buffer.space is not Space.GLOBAL
-        written = f"w_{name}" if local else "None"
+        watched = _watched(buffer)
+        written = f"w_{name}" if watched else "None"
         if stmt.atomic is not None or stmt.mask is not None or stmt.index.lanes > 1:
             mask = "None" if stmt.mask is None else self.text(stmt.mask)
             how = f"{self.constant('p', stmt.atomic)}, {self.dtype(buffer.dtype)}" if stmt.atomic is not None else "None, None"
@@ -157,12 +158,12 @@ class Text:
         if lanes == 1:
             yield f"{pad}if not 0 <= {at} < n_{name}: outside({name!r}, {at}, 1, n_{name})"
             yield f"{pad}b_{name}[{at}] = {value}"
-            if local:
+            if watched:
                 yield f"{pad}w_{name}[{at}] = True"
             return
         yield f"{pad}if not 0 <= {at} <= n_{name} - {lanes}: outside({name!r}, {at}, {lanes}, n_{name})"
         yield f"{pad}b_{name}[{at}:{at} + {lanes}] = {value}"
-        if local:
+        if watched:
             yield f"{pad}w_{name}[{at}:{at} + {lanes}] = True"
 
     # ---- expressions -------------------------------------------------------------------------
@@ -234,8 +235,8 @@ class Text:
 
     def load(self, expr: Load) -> str:
         name, lanes = expr.buffer.name, expr.lanes
-        local = expr.buffer.space is not Space.GLOBAL
-        written = f"w_{name}" if local else "None"
+        watched = _watched(expr.buffer)
+        written = f"w_{name}" if watched else "None"
         if expr.mask is not None or expr.index.lanes > 1:
             mask = "None" if expr.mask is None else self.text(expr.mask)
             text = f"gather({name!r}, b_{name}, {written}, {self.index(expr)}, {mask}, {lanes})"
@@ -244,9 +245,9 @@ class Text:
         index = self.index(expr)
         if lanes == 1:
             item = f"b_{name}[{at}]" if expr.dtype.is_float else f"b_{name}.item({at})"
-            test = f" and w_{name}[{at}]" if local else ""
+            test = f" and w_{name}[{at}]" if watched else ""
             return f"({item} if 0 <= ({at} := {index}) < n_{name}{test} else outside({name!r}, {at}, 1, n_{name}))"
-        test = f" and w_{name}[{at}:{at} + {lanes}].all()" if local else ""
+        test = f" and w_{name}[{at}:{at} + {lanes}].all()" if watched else ""
         part = f"b_{name}[{at}:{at} + {lanes}]"
         return f"({part} if 0 <= ({at} := {index}) <= n_{name} - {lanes}{test} else outside({name!r}, {at}, {lanes}, n_{name}))"
 
@@ -307,6 +308,11 @@ class Text:
         if dtype.is_signed:
             return f"((({text} + {high + 1}) & {2 * high + 1}) - {high + 1})", None
         return f"({text} & {high})", None
+
+
+def _watched(buffer: Buffer) -> bool:
+    """Whether elements may be read only after the kernel wrote them."""
+    return buffer.space is not Space.GLOBAL or buffer.access is Access.REREAD
 
 
 def _has(body: tuple[Stmt, ...], kinds: tuple[type, ...]) -> bool:

@@ -47,7 +47,7 @@ INFIX = {
 
 def show(kernel: Kernel) -> str:
     """A kernel as text."""
-    mark = {Access.READ: "", Access.WRITE: "out ", Access.UPDATE: "inout "}
+    mark = {Access.READ: "", Access.WRITE: "out ", Access.REREAD: "reread ", Access.UPDATE: "inout "}
     parameters = [f"{mark[b.access]}{b.name}: {b.dtype}[{_size(b)}]" for b in kernel.parameters]
     parameters += [f"{v.name}: size" for v in kernel.sizes]
     head = f"kernel {kernel.name}({', '.join(parameters)})"

@@ -75,6 +75,7 @@ class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.used: dict[str, object] = {}
+        self.stored: set[Buffer] = set()  # what some statement before stores into
         self.typed_well: set[int] = set()  # expressions looked at before, by identity: what is left to ask is what they see
         self.for_gpus = False
 
@@ -192,9 +193,19 @@ class _Verifier:
             raise self.fail(f"'{buffer.name}' is only read, but written")
         if value.dtype is not buffer.dtype:
             raise self.fail(f"a {value.dtype} is stored into '{buffer.name}', which holds {buffer.dtype}")
+        if stmt.atomic is not None:
+            if buffer.space is Space.GLOBAL and buffer.access is Access.WRITE:
+                raise self.fail(f"'{buffer.name}' is only written, but combined with what is there")
+            self.known(buffer)
+        self.stored.add(buffer)
         wrong = index_fault(buffer.name, stmt.index, value.lanes, stmt.mask)
         if wrong is not None:
             raise self.fail(wrong)
+
+    def known(self, buffer: Buffer) -> None:
+        """Checks that what is read of a parameter can be what the kernel wrote there, where it says that it is."""
+        if buffer.access is Access.REREAD and buffer not in self.stored:
+            raise self.fail(f"'{buffer.name}' is read only where the kernel wrote it, but read before anything was written there")
 
     def tensor_map(self, given: TensorMap, scope: _Scope) -> None:
         """A parameter, described by the kernel's sizes alone."""
@@ -241,6 +252,7 @@ class _Verifier:
                 self.visible(expr, scope)
             elif isinstance(expr, Load):
                 self.reachable(expr.buffer, scope)
+                self.known(expr.buffer)
             elif isinstance(expr, Exchange):
                 self.for_gpus = True
             stack += operands(expr)

@@ -80,10 +80,10 @@ def apply(mnemonic: str, *operands: Node, **attributes: Any) -> Node:
 
 def lowered(*outputs: Node, target: Target = LARGE, precision: str = "default") -> Lowered:
     """The program of some nodes; open sizes stay open."""
-    return lower(Model(_graph(outputs), {}, dims=_dims(outputs), precision=precision), target)
+    return lower(Model(graph_of(outputs), {}, dims=_dims(outputs), precision=precision), target)
 
 
-def _graph(outputs: tuple[Node, ...]) -> Graph:
+def graph_of(outputs: tuple[Node, ...]) -> Graph:
     return Graph("tested", _inputs(outputs), {f"o{k}": node for k, node in enumerate(outputs)})
 
 
@@ -124,7 +124,7 @@ def agree(
     lowering = lowered(*outputs, target=target, precision=precision)
     sizes = sizes or {}
     feeds = given(outputs, sizes) if feeds is None else feeds
-    wanted = interpret(substituted(_graph(outputs), sizes), feeds, {}, float64=True)
+    wanted = interpret(substituted(graph_of(outputs), sizes), feeds, {}, float64=True)
     for name, found in run(lowering.program, feeds, sizes).items():
         exact = np.asarray(wanted[name], np.float64)
         tolerance = 2e-2 if found.dtype.itemsize == 2 and found.dtype.kind not in "iu" else rtol

@@ -9,9 +9,10 @@ from xlac_sdk import build, semantics
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpret import Interpreter, KernelFault, run_kernel
-from xlac_sdk.kernel import Access, Barrier, Buffer, Const, Exchange, Expr, Kernel, LoopKind, Space, Var
+from xlac_sdk.kernel import Access, Barrier, Buffer, Const, Exchange, Expr, Kernel, Load, LoopKind, Space, Var
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Argument, Copy, Program, Role, Slot
+from xlac_sdk.verify import verify
 
 P, F32, I32, I64 = Primitive, DType.F32, DType.I32, DType.I64
 X = Buffer("x", F32, 8)
@@ -100,6 +101,25 @@ def test_a_local_buffer_read_before_it_is_written(lanes: int) -> None:
     b.store(Y, build.ramp(0, 1, lanes), build.load(held, build.ramp(1, 1, lanes)))
     with pytest.raises(KernelFault, match=r"'held' is read at .* before it was written"):
         run_kernel(Kernel("k", (Y,), b.body()), {"y": np.empty(8, "f4")})
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("how", ["load", "masked", "combined"])
+def test_a_kernel_that_says_it_reads_what_it_wrote_does(lanes: int, how: str) -> None:
+    """Whatever memory held before: each element has to be written by this launch."""
+    held = Buffer("held", F32, 8, access=Access.REREAD)
+    b = Builder()
+    b.store(held, 0, Const(1.0, F32))
+    at = build.ramp(1, 1, lanes)
+    mask = Const(True, DType.BOOL, lanes) if how == "masked" else None
+    if how == "combined":
+        b.store(held, at, Const(1.0, F32, lanes), atomic=Primitive.ADD)
+    else:
+        b.store(Y, build.ramp(0, 1, lanes), Load(held, at, lanes, mask))
+    kernel = Kernel("k", (Y, held), b.body())
+    verify(kernel)
+    with pytest.raises(KernelFault, match=r"'held' is read at .* before it was written"):
+        run_kernel(kernel, {"y": np.empty(8, "f4"), "held": np.ones(8, "f4")})
 
 
 def test_a_name_keeps_its_value_when_the_buffer_changes() -> None:

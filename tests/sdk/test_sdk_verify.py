@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from xlac_sdk import build
@@ -43,6 +45,7 @@ from xlac_sdk.verify import verify, verify_program
 P, F32, F16, I64, BOOL = Primitive, DType.F32, DType.F16, DType.I64, DType.BOOL
 X = Buffer("x", F32, 8)
 Y = Buffer("y", F32, 8, access=Access.WRITE)
+Z = Buffer("z", F32, 8, access=Access.REREAD)
 H = Buffer("h", F16, 8)
 ZERO, ONE, LAST = Const(0, I64), Const(1.0, F32), Const(1, I64)
 I, V = Var("i", I64), Var("v", F32)
@@ -60,6 +63,10 @@ def mapped(buffer: Buffer, box: tuple[int, ...], *extents: Expr) -> tuple[Stmt, 
 BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
     ("'x' is only read, but written", (Store(X, ZERO, ONE),)),
     ("'y' is only written, but read", (Store(Y, ZERO, Load(Y, ZERO)),)),
+    ("'y' is only written, but combined with what is there", (Store(Y, ZERO, ONE, atomic=P.ADD),)),
+    ("'z' is read only where the kernel wrote it, but read before", (Store(Y, ZERO, Load(Z, ZERO)),)),
+    ("'z' is read only where the kernel wrote it, but read before", (loop(Store(Z, I, Load(Z, I))),)),
+    ("'z' is read only where the kernel wrote it, but read before", (Store(Z, ZERO, ONE, atomic=P.ADD),)),
     ("a i64 is stored into 'y', which holds f32", (Store(Y, ZERO, ZERO),)),
     ("'v' is used out of scope", (Store(Y, ZERO, V),)),
     ("'v' is used out of scope", (loop(Let(V, ONE)), Store(Y, ZERO, V))),
@@ -96,7 +103,7 @@ BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
 @pytest.mark.parametrize(("message", "body"), BROKEN, ids=[m for m, _ in BROKEN])
 def test_a_broken_kernel_is_named(message: str, body: tuple[Stmt, ...]) -> None:
     with pytest.raises(VerifyError) as error:
-        verify(Kernel("broken", (X, Y, H), body))
+        verify(Kernel("broken", (X, Y, Z, H), body))
     assert str(error.value).startswith("kernel broken: ") and message in str(error.value)
 
 
@@ -126,6 +133,15 @@ def copy(target: Slot, source: Slot, *, at: int = 0, strides: tuple[tuple[str, i
 
 OPEN = symbol("n", 2, 8, multiple_of=2)
 (N,), (K,) = symbols(OPEN), symbols(symbol("k"))
+
+
+def updates(access: Access, slot: Slot) -> Launch:
+    """A launch that adds to what its one parameter holds."""
+    held = Buffer("held", F32, 4, access=access)
+    body: tuple[Stmt, ...] = (Store(held, ZERO, build.apply(P.ADD, Load(held, ZERO), ONE)),)
+    if access is Access.REREAD:
+        body = (Store(held, ZERO, ONE), *body)
+    return Launch(Kernel("adds", (held,), body), (Argument(slot),))
 
 
 def chosen(size: Symbol, value: int, *steps: Step) -> Choice:
@@ -167,6 +183,16 @@ def test_a_value_from_before_a_loop_lives_through_it() -> None:
         verify_program(program((A, B, T, U), *steps, arena=64))
 
 
+def test_what_is_updated_holds_something() -> None:
+    """A copy, a launch or a state that was there before; a kernel that reads only what it wrote needs none."""
+    S = Slot("s", "s", F32, (4,), Role.STATE)
+    add = updates(Access.UPDATE, T)
+    verify_program(program((A, B, T), copy(T, A), add, copy(B, T), arena=64))
+    verify_program(program((B, T), updates(Access.REREAD, T), add, copy(B, T), arena=64))
+    verify_program(replace(program((B, S), updates(Access.UPDATE, S), copy(B, S)), state_bytes=64))
+    verify_program(program((A, B, T), copy(T, A), Repeat("n", 3, (add,)), copy(B, T), arena=64))
+
+
 def test_memory_may_be_given_on() -> None:
     verify_program(program((A, B, T, U), copy(T, A), copy(B, T), copy(U, A), copy(B, U), arena=64))
 
@@ -178,6 +204,10 @@ def test_memory_may_be_given_on() -> None:
         ("at byte 8 is not aligned to 64", program((A, slot("t", Role.TEMPORARY, offset=8)), arena=64)),
         ("two slots are called 'a'", program((A, slot("a", Role.OUTPUT)))),
         ("reads 't' before anything was written there", program((B, T), copy(B, T), arena=64)),
+        ("kernel adds updates 't' before anything was written there", program((B, T), updates(Access.UPDATE, T), copy(B, T), arena=64)),
+        ("kernel adds updates 'b' before anything was written there", program((B,), updates(Access.UPDATE, B))),
+        ("updates 't' before", program((A, B, T), Repeat("n", 3, (updates(Access.UPDATE, T), copy(T, A))), copy(B, T), arena=64)),
+        ("updates 't' before", program((A, B, T), chosen(N, 4, updates(Access.UPDATE, T), copy(B, T)), arena=64, sizes=(N,))),
         ("writes 'a', which is only read", program((A, B), copy(A, A))),
         ("reaches elements 2 to 6 of 'b'", program((A, B), copy(B, A, at=2))),
         ("reaches elements 0 to 8 of 'b'", program((A, B), Repeat("n", 3, (copy(B, A, strides=(("n", 2),)),)))),

@@ -71,7 +71,7 @@ def in_place() -> Case:
         with b.loop("j", 1, SIZE) as j:
             b.store(y, j, build.apply(P.ADD, build.load(y, j), build.load(y, build.sub(j, 1))))
 
-    return single("a buffer that is read and written", body, access=Access.UPDATE)
+    return single("a buffer that is read and written", body, access=Access.REREAD)
 
 
 def read_before_write() -> Case:
@@ -83,7 +83,7 @@ def read_before_write() -> Case:
         b.store(y, 0, build.load(y, SIZE - 1))
         b.store(y, SIZE - 1, first)
 
-    return single("a name keeps the value that it was bound to", body, access=Access.UPDATE)
+    return single("a name keeps the value that it was bound to", body, access=Access.REREAD)
 
 
 def masked_scalar() -> Case:
@@ -117,7 +117,7 @@ def atomic() -> Case:
         with b.loop("j", 0, SIZE) as j:
             b.store(y, build.mod(j, 5), build.load(x, j), atomic=P.ADD)
 
-    return single("atomic addition", body, dtype=I32, out=5, access=Access.UPDATE)
+    return single("atomic addition", body, dtype=I32, out=5, access=Access.REREAD)
 
 
 def instruction() -> Case:

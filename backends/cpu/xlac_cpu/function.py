@@ -30,7 +30,7 @@ from xlac_sdk.kernel import (
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
 STACK = 4 << 20  # bytes of local buffers in one kernel: half of what a thread usually has
-_ATTRIBUTE = {Access.READ: "readonly ", Access.WRITE: "writeonly ", Access.UPDATE: ""}
+_ATTRIBUTE = {Access.READ: "readonly ", Access.WRITE: "writeonly ", Access.REREAD: "", Access.UPDATE: ""}
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,13 @@ class Scheduled:
     call: Calling | None = None
     note: str = ""
 
+    @property
+    def alone(self) -> tuple[Launching, ...]:
+        """The launches, for a schedule of more than this: there are no copies to make before, and no call in their place."""
+        if self.copies or self.call is not None:
+            raise AssertionError("a schedule that is part of another has more than launches")
+        return self.launches
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:

@@ -144,7 +144,7 @@ def materialize(node: Node, group: Group, target: Target, name: str) -> tuple[Vi
 
     scratch = Scratch(node.type.dtype, node.type.size, "operand")
     scheduled = schedule(part(group, (node,), frozenset()), target, name)
-    launches = with_scratch(scheduled.launches, {node: scratch})
+    launches = with_scratch(scheduled.alone, {node: scratch})
     return View(scratch, row_major(node.shape)), launches
 
 
@@ -164,7 +164,7 @@ def apart(group: Group, hero: Node, alone: Callable[[Group], Scheduled], target:
     first = alone(replace_kind(kernel, group.kind, hero))
     rest = tuple(n for n in group.outputs if n is not hero)
     after = schedule(part(group, rest, frozenset({hero})), target, f"{name}_epilogue")
-    launches = (*first.launches, *after.launches)
+    launches = (*first.alone, *after.alone)
     if hero in group.outputs:
         return Scheduled(launches)
     scratch = Scratch(hero.type.dtype, hero.type.size, "result")

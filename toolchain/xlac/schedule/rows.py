@@ -295,7 +295,7 @@ class Rows:
             for output in self.plan.passes[-1].stores:
                 if output.type.dtype is dtype and output not in self.borrowed and output.shape == self.space.shape:
                     self.borrowed.add(output)
-                    found[node] = self.elements.parameter(output, Access.UPDATE), row_major(self.space.shape)
+                    found[node] = self.elements.parameter(output, Access.REREAD), row_major(self.space.shape)
                     break
         return found
 

@@ -77,7 +77,7 @@ def _computed(group: Group, x: Node, result: Value, target: Target, name: str) -
     made = of_kind(operands.part(wide, (same,), frozenset()), target, name)
     return tuple(
         replace(launch, arguments=tuple(result if a is same else a for a in launch.arguments))
-        for launch in made.launches
+        for launch in made.alone
     )
 
 

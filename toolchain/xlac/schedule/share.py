@@ -6,19 +6,18 @@ compile time of the few that differ.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import attributes
 from xlac.ops.leaf import Const, Param
-from xlac.schedule.group import Calling, Copying, Group, Launching, Packed, Scheduled, Scratch, Value
+from xlac.schedule.group import Calling, Copying, Group, Launching, Packed, Scheduled, Scratch
 from xlac.schedule.schedule import schedule
 from xlac_sdk.target import Target
 
-Step = TypeVar("Step", Launching, Calling)
 INLINE = 64  # elements up to which the values of a constant are part of a group's structure
 
 
@@ -39,7 +38,7 @@ class Schedules:
         key = structure(group)
         known = self._of_structure.get(key)
         if known is not None:
-            return _translate(*known, group)
+            return translated(*known, group)
         name = f"{group.hero.op.mnemonic}_{len(self._of_structure)}"
         scheduled = schedule(group, self.target, name)
         self._of_structure[key] = (group, scheduled)
@@ -79,24 +78,30 @@ def _op(node: Node) -> object:
     return type(node.op), tuple(parts)
 
 
-def _translate(group: Group, scheduled: Scheduled, other: Group) -> Scheduled:
-    """The schedule of one group, said of the nodes of another of the same structure."""
+def translated(group: Group, scheduled: Scheduled, other: Group) -> Scheduled:
+    """The schedule of one group, said of the nodes of another of the same structure.
+
+    Every field of everything in it is gone through, so that what a schedule says is either said of the other group or kept.
+    """
     nodes = dict(zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True))
-    scratch: dict[Scratch, Scratch] = {}
+    made: dict[Scratch | Packed, Scratch | Packed] = {}
 
-    def value(old: Value) -> Value:
-        match old:
+    def of_other(value: Any) -> Any:
+        match value:
             case Node():
-                return nodes[old]
-            case Scratch():
-                return scratch.setdefault(old, Scratch(old.dtype, old.size, old.hint))
-            case Packed():
-                return replace(old, sources=tuple(nodes[s] for s in old.sources))
+                return nodes[value]
+            case tuple():
+                return tuple(map(of_other, value))
+            case Scratch() | Packed():
+                if value not in made:
+                    made[value] = again(value)
+                return made[value]
+            case Scheduled() | Launching() | Calling() | Copying():
+                return again(value)
+        return value
 
-    def translated(step: Step) -> Step:
-        return replace(step, arguments=tuple(map(value, step.arguments)))
+    def again(value: Any) -> Any:
+        return replace(value, **{f.name: of_other(getattr(value, f.name)) for f in fields(value)})
 
-    call = translated(scheduled.call) if scheduled.call else None
-    launches = tuple(map(translated, scheduled.launches))
-    copies = tuple(Copying(nodes[c.source], value(c.target)) for c in scheduled.copies)
-    return Scheduled(launches, tuple((nodes[a], nodes[b]) for a, b in scheduled.in_place), copies, call, scheduled.note)
+    found: Scheduled = again(scheduled)
+    return found

@@ -70,7 +70,7 @@ class _Sorter:
             for run in loops:
                 string = build.add(build.mul(string, run.extent), counters[run])
             base = build.mul(string, self.count * 2)
-            buffers = [self.elements.parameter(s, Access.UPDATE) for s in self.scratch]
+            buffers = [self.elements.parameter(s, Access.REREAD) for s in self.scratch]
             with self.builder.loop("k", 0, self.count) as k:
                 for buffer, x in zip(buffers, self.hero.inputs, strict=True):
                     self.elements.store_to(buffer, build.add(base, k), self.elements.at(x, at(k)))

@@ -17,7 +17,7 @@ from xlac.schedule.group import Copying, Group, Launching, Scheduled
 from xlac.schedule.nest import lanes_for, outer, pieces_of, strips
 from xlac_sdk import build
 from xlac_sdk.build import Builder
-from xlac_sdk.kernel import Access, Expr, Work
+from xlac_sdk.kernel import Access, Buffer, Expr, Work
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -55,7 +55,7 @@ def _write(elements: Elements, group: Group, new: Group, target: Target) -> None
     builder, hero = elements.builder, group.hero
     x, update, *starts = hero.inputs
     shape, sizes = x.shape, update.shape
-    buffer = elements.parameter(hero, Access.UPDATE)
+    buffer = updated(elements)
     width = sizes[-1] if sizes else volume(())
     dtypes = [n.type.dtype for n in (update, *new.nodes) if n not in starts]
     lanes = lanes_for(target, dtypes, width)
@@ -83,6 +83,13 @@ def _write(elements: Elements, group: Group, new: Group, target: Target) -> None
                         elements.store_to(buffer, place, elements.at(update, spot))
 
         strips(builder, target, base, length, lanes, 1, strip)
+
+
+def updated(elements: Elements) -> Buffer:
+    """What the slice is written into; where it takes the place of the whole, what was there before does not matter."""
+    hero = elements.group.hero
+    x, update = hero.inputs[:2]
+    return elements.parameter(hero, Access.WRITE if update.shape == x.shape else Access.UPDATE)
 
 
 def clamped_starts(elements: Elements, group: Group) -> list[Expr]:

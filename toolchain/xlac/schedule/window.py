@@ -108,7 +108,7 @@ def _results_apart(group: Group, target: Target, name: str, windows: type[Window
     after = of_kind(operands.part(group, rest, frozenset(picks)), target, f"{name}_epilogue")
     inner = [n for n in picks if n not in group.outputs]
     places = {n: Scratch(n.type.dtype, n.type.size, "result") for n in inner}
-    return Scheduled(operands.with_scratch((*first.launches, *after.launches), places))
+    return Scheduled(operands.with_scratch((*first.alone, *after.alone), places))
 
 
 class Windows:

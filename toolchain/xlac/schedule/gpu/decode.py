@@ -268,7 +268,7 @@ class Decode:
             store(self.elements, self.after, h, batch, row, column, state)
             return
         at = builder.let("at", self.found.place(h, batch, row, split))
-        access = Access.UPDATE if ticket.has_tickets(self.target) else Access.WRITE
+        access = Access.REREAD if ticket.has_tickets(self.target) else Access.WRITE
         values, weights = (self.elements.parameter(one, access) for one in (self.found.values, self.found.weights))
         builder.store(values, build.add(build.mul(at, h.widths[1]), column), state.values[0])
         with builder.when(build.apply(P.EQ, column, build.index(0))):

@@ -29,7 +29,7 @@ def store(rows: RowBlocks, totals: Mapping[Node, Sequence[Expr]], kept: Index) -
     """What a block adds to its results, by one thread of each."""
     with rows.only(rows.firsts()):
         for r, (value,) in totals.items():
-            buffer = rows.elements.parameter(rows.scratch[r], Access.UPDATE if rows.finishes else Access.WRITE)
+            buffer = rows.elements.parameter(rows.scratch[r], Access.REREAD if rows.finishes else Access.WRITE)
             rows.elements.store_to(buffer, place_of_part(rows.space, rows.piece, kept), value)
         if rows.finishes:
             rows.builder.emit(ticket.fence())

@@ -9,7 +9,7 @@ from xlac.schedule.elements import Elements
 from xlac.schedule.gpu.grid import every, power_of_two
 from xlac.schedule.group import Group, Scheduled
 from xlac_sdk import build
-from xlac_sdk.kernel import Access, Expr
+from xlac_sdk.kernel import Expr
 from xlac_sdk.target import Target
 
 
@@ -22,7 +22,7 @@ def _write(elements: Elements, group: Group, new: Group, target: Target) -> None
     hero = group.hero
     x, value = hero.inputs[:2]
     sizes = value.shape
-    buffer = elements.parameter(hero, Access.UPDATE)
+    buffer = update.updated(elements)
     lanes = 1
     if sizes and sizes[-1] == x.shape[-1]:  # the rows of the slice are rows of what is updated, so vectors are aligned
         lanes = power_of_two(min(max(1, target.access_bytes // value.type.dtype.nbytes), max(1, at_opt(sizes[-1]))))
