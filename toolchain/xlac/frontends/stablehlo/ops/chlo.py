@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.stablehlo.complex_inverse import CHLO
+from xlac.frontends.stablehlo.complexes import CHLO
 from xlac.frontends.stablehlo.elements import ELEMENTS
 from xlac.frontends.stablehlo.ops.elementwise import total_order
 from xlac.frontends.stablehlo.site import Built, Site
