@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
-from gpu_harness import LARGE, SMALL, graph_of, agree, apply, given, lowered, param
+from gpu_harness import LARGE, SMALL, agree, apply, given, graph_of, lowered, param
 from loops_harness import MASKED, SCALAR
 from test_gpu_library import TARGET as LIBRARY
 
