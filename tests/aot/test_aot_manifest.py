@@ -15,8 +15,8 @@ import pytest
 from packages import SPECS, build, inputs_of
 
 import xlac
-from xlac import manifest
 from xlac.cli import status
+from xlac_sdk import manifest
 from xlac_sdk.source import SourceError
 
 

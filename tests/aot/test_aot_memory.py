@@ -16,9 +16,8 @@ import pytest
 from packages import SPECS, agree, build, by_name, inputs_of
 
 import xlac
-from xlac import manifest
 from xlac.cli import status
-from xlac_sdk import tool
+from xlac_sdk import manifest, tool
 from xlac_sdk.capi import identifier
 from xlac_sdk.capi.library import Context, aligned
 from xlac_sdk.source import SourceError

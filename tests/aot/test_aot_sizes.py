@@ -12,11 +12,11 @@ import pytest
 from packages import SPECS, build, by_name
 
 import xlac
-from xlac import manifest
 from xlac.cli import status
 from xlac.compiler import specialized
 from xlac.sources import load as load_model
 from xlac_cpu import BACKEND
+from xlac_sdk import manifest
 from xlac_sdk.build import Builder, apply, load
 from xlac_sdk.capi import Status
 from xlac_sdk.capi.library import Context, aligned

@@ -13,8 +13,8 @@ import pytest
 from packages import SPECS, build, by_name
 
 import xlac
-from xlac import manifest
 from xlac.cli import status
+from xlac_sdk import manifest
 from xlac_sdk.capi.library import Context, aligned
 
 DIGITS = str(SPECS / "digits.yaml")

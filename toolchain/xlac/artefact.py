@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from xlac import manifest
 from xlac.collection import paused
 from xlac.compiler import Lowered
 from xlac.folders import replacing
 from xlac.identity import version_of
-from xlac.manifest import Manifest, Memory, Provenance, Size, Tensor
 from xlac.model import Model
-from xlac_sdk import portable
+from xlac_sdk import manifest, portable
 from xlac_sdk.backend import Array, Backend
+from xlac_sdk.manifest import Manifest, Memory, Provenance, Size, Tensor
 from xlac_sdk.package import Package, Packaging, Variant
 from xlac_sdk.program import Role
 from xlac_sdk.source import Diagnostic, SourceError

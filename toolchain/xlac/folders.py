@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from xlac import manifest
+from xlac_sdk import manifest
 from xlac_sdk.source import Diagnostic, SourceError
 
 EXCHANGE = 2  # of renameat2

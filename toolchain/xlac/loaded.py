@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from xlac.compiled import Compiled
-from xlac.manifest import Manifest, read
+from xlac_sdk.manifest import Manifest, read
 from xlac_sdk.registry import find
 from xlac_sdk.target import Target
 

@@ -96,7 +96,7 @@ class CpuBackend(Backend):
         return package(variants, wanted, folder)
 
     def open(self, artefact: Artefact) -> Executable:
-        from xlac_cpu.ahead.opened import opened
+        from xlac_sdk.capi.opened import opened
 
         return opened(artefact)
 

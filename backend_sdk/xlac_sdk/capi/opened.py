@@ -1,4 +1,4 @@
-"""Makes a shared library callable where no compiler is installed: nothing here imports LLVM."""
+"""Makes a shared library of an artefact callable where no compiler is installed, and no backend either."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(machines: tuple[Mapping[str, Any], ...]) -> None:
     here = platform.machine().lower()
     here = ALIASES.get(here, here)
     for facts in machines:
-        triple = str(facts.get("triple", ""))
+        triple = str(facts.get("triple", ""))[:80]
         arch = triple.partition("-")[0]
         linux = platform.system() == "Linux"
         if ALIASES.get(arch, arch) != here or ("linux" in triple) != linux:
@@ -41,7 +41,7 @@ def check(machines: tuple[Mapping[str, Any], ...]) -> None:
     have = features()
     if have and not any(needed(facts) <= have for facts in machines):
         lacking = ", ".join(sorted(needed(machines[0]) - have))
-        cpu = machines[0].get("cpu")
+        cpu = str(machines[0].get("cpu"))[:80]
         problem = f"the artefact is for '{cpu}', and this processor lacks {lacking}"
         hint = "build it here, or with --cpu x86-64-v2,x86-64-v3,x86-64-v4 for all"
         raise UnsupportedError(Diagnostic("XL5109", problem, hint=hint))
@@ -52,7 +52,8 @@ def needed(facts: Mapping[str, Any]) -> set[str]:
     if not str(facts.get("triple", "")).startswith("x86_64"):
         return set()
     extra = {name for name, fact in (("fma", "fma"), ("f16c", "half")) if facts.get(fact)}
-    return VECTORS.get(int(facts.get("vector_bytes", 0)), set()) | extra
+    nbytes = facts.get("vector_bytes", 0)
+    return VECTORS.get(nbytes if isinstance(nbytes, int) else 0, set()) | extra
 
 
 def features() -> set[str]:
