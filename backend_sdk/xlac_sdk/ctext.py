@@ -8,7 +8,7 @@ functions of `cfunctions.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xlac_sdk import grid
@@ -44,6 +44,9 @@ from xlac_sdk.ranges import fits
 from xlac_sdk.sharing import named, roots, walk
 from xlac_sdk.tensor_maps import tensor_maps
 
+STOP = "stop_"  # the parameter of a kernel that looks whether it is to stop
+NEVER: Mapping[int, int] = {}
+
 __all__ = ["C99", "Dialect", "Function", "comment", "kernel_text", "literal"]
 
 
@@ -58,9 +61,14 @@ class Function:
     vectors: tuple[tuple[DType, int], ...] = ()
 
 
-def kernel_text(kernel: Kernel, dialect: Dialect = C99) -> Function:
-    """A kernel as one function; raises UnsupportedError for what the dialect cannot say."""
+def kernel_text(kernel: Kernel, dialect: Dialect = C99, looks: Mapping[int, int] = NEVER) -> Function:
+    """A kernel as one function; raises UnsupportedError for what the dialect cannot say.
+
+    `looks` says after how many turns of a loop, by its identity, it looks whether it is to stop (`xlac_sdk.looks`); one
+    that does takes the address of a word that is then not 0, after all others.
+    """
     writer = _Writer(kernel, dialect)
+    writer.looks = looks
     lines = tuple(writer.block(kernel.body, 1))
     used = frozenset(writer.touched)
     name = dialect.identifier
@@ -69,6 +77,7 @@ def kernel_text(kernel: Kernel, dialect: Dialect = C99) -> Function:
     parameters = [dialect.tensor_map.format(name=name(m.name)) for m in tensor_maps(kernel, dialect.instructions)]
     parameters += [writer.parameter(b) for b in kernel.parameters]
     parameters += [f"{dialect.size or writer.type(v)} {name(v.name)}" for v in kernel.sizes]
+    parameters += [f"const volatile uint32_t *{STOP}"] * bool(looks)
     return Function(dialect.kernel.format(name(kernel.name)), tuple(parameters), lines, comment(kernel.note), tuple(writer.vectors))
 
 
@@ -78,6 +87,7 @@ class _Writer(Vectors):
     def __init__(self, kernel: Kernel, dialect: Dialect) -> None:
         super().__init__(dialect)
         self.grid = grid.grid(kernel)
+        self.looks = NEVER
         self._reads: dict[int, frozenset[str]] = {}
 
     def parameter(self, buffer: Buffer) -> str:
@@ -216,8 +226,21 @@ class _Writer(Vectors):
         start = self.number(stmt.start)
         stop = self.number(stmt.stop) if isinstance(stmt.stop, Const) else self.text(stmt.stop)  # stands in a comparison
         step = f"++{name}" if stmt.step == 1 else f"{name} += {stmt.step}"
+        between = self.looks.get(id(stmt), 0)
+        if between > 1 and stmt.counter.dtype.bits == 64:
+            kind, begin, end, length = self.dialect.types[stmt.counter.dtype], f"{name}_begin_", f"{name}_end_", between * stmt.step
+            yield f"{pad}for ({kind} {begin} = {start}; {begin} < {stop}; {begin} += {length}) {{"
+            yield f"{pad}    const {kind} {end} = {stop} - {begin} < {length} ? {stop} : {begin} + {length};"
+            yield f"{pad}    for ({kind} {name} = {begin}; {name} < {end}; {step}) {{"
+            yield from self.block(stmt.body, depth + 2)
+            yield f"{pad}    }}"
+            yield f"{pad}    if (*{STOP} != 0) return;"
+            yield f"{pad}}}"
+            return
         yield f"{pad}for ({kind} {name} = {start}; {name} < {stop}; {step}) {{"
         yield from self.block(stmt.body, depth + 1)
+        if between:
+            yield f"{pad}    if (*{STOP} != 0) return;"
         yield f"{pad}}}"
 
     def store(self, stmt: Store, pad: str) -> Iterator[str]:

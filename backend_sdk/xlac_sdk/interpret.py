@@ -9,18 +9,20 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Container, Generator, Iterator, Mapping
 from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xlac_sdk import stopping
 from xlac_sdk.dims import evaluate as at_sizes
 from xlac_sdk.dims import static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.library import COMPUTED
+from xlac_sdk.looks import Looks
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import (
     Argument,
@@ -134,7 +136,14 @@ def _asked(thread: Generator[Any, Any, None], answer: Any) -> tuple[bool, Any]:
         return False, None
 
 
+def _looking(turns: range) -> Iterator[int]:
+    for turn in turns:
+        stopping.check()
+        yield turn
+
+
 _SHARED: Mapping[str, object] = {
+    "looking": _looking,
     "evaluate": evaluate,
     "fold": fold,
     "poisoned": _poisoned,
@@ -150,9 +159,12 @@ _SHARED: Mapping[str, object] = {
 # ---- kernels ---------------------------------------------------------------------------------
 
 
-def compile_kernel(kernel: Kernel) -> Callable[..., None]:
-    """The kernel as a Python function of one 1-d array a parameter, then one integer a size."""
-    text = Text(kernel)
+def compile_kernel(kernel: Kernel, looks: Container[int] = ()) -> Callable[..., None]:
+    """The kernel as a Python function of one 1-d array a parameter, then one integer a size.
+
+    Between the turns of loops in `looks`, by identity, it looks whether it is to stop.
+    """
+    text = Text(kernel, looks)
     scope: dict[str, Any] = {**_SHARED, **_runtime(kernel), **text.names}
     exec(compile(text.source, f"<kernel {kernel.name}>", "exec"), scope)  # noqa: S102  (our own text, of a kernel's own identifiers)
     function: Callable[..., None] = scope["kernel"]
@@ -179,7 +191,8 @@ Claimed = Callable[..., None]  # (attributes, *inputs, *results), arrays; writes
 
 
 class Interpreter:
-    """An Executable that interprets a program. Safe from several threads; state is guarded by a lock.
+    """An Executable that interprets a program. Safe from several threads; state is guarded by a lock, and is as before a
+    call that did not end.
 
     `claimed` says how to run the operations that the program's target claimed, by mnemonic; what libraries may compute is known.
     """
@@ -187,7 +200,8 @@ class Interpreter:
     def __init__(self, program: Program, claimed: Mapping[str, Claimed] | None = None) -> None:
         self.program = program
         self._claimed: Mapping[str, Claimed] = {**COMPUTED, **(claimed or {})}
-        self._functions = {kernel: compile_kernel(kernel) for kernel in program.kernels}
+        looks = Looks(program, slow=1000)
+        self._functions = {kernel: compile_kernel(kernel, looks.inside(kernel)) for kernel in program.kernels}
         self._actions = [self._action(step) for step in program.steps]
         self._state = np.zeros(program.state_bytes, np.uint8)
         self._constants: Memory = {}
@@ -214,7 +228,12 @@ class Interpreter:
                 self._run(memory, sizes)
                 return
             with self._lock:
-                self._run(memory, sizes)
+                before = self._state.copy()
+                try:
+                    self._run(memory, sizes)
+                except BaseException:
+                    self._state[:] = before
+                    raise
 
     def reset(self) -> None:
         """Sets the state to zero."""
@@ -223,6 +242,7 @@ class Interpreter:
 
     def _run(self, memory: Memory, sizes: Counters) -> None:
         for action in self._actions:
+            stopping.check()
             action(memory, sizes)
 
     def _action(self, step: Step) -> Action:
@@ -250,6 +270,7 @@ class Interpreter:
 
                 def repeat(memory: Memory, counters: Counters) -> None:
                     for number in range(at_sizes(count, counters)):
+                        stopping.check()
                         now = {**counters, counter: number}
                         for action in inner:
                             action(memory, now)
@@ -264,6 +285,7 @@ class Interpreter:
                             action(memory, counters)
                         if not _part(memory, counters, flag, 1)[0]:
                             return
+                        stopping.check()
                         for action in then:
                             action(memory, counters)
 

@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from xlac_sdk import schema
+from xlac_sdk import schema, stopping
 from xlac_sdk.capi.weights import Weights
 from xlac_sdk.dimdata import data_of, dim_of
 from xlac_sdk.dims import Symbol
@@ -115,6 +115,7 @@ class Manifest:
     memory: Memory
     kernels: int
     flops: int  # steps of loops multiply
+    long: bool = False  # whether a call may take so long that it looks whether to stop
     provenance: Provenance
     files: Mapping[str, str] = field(default_factory=dict)  # name -> hash
 
@@ -125,7 +126,7 @@ class Manifest:
         outputs = tuple(t.slot(Role.OUTPUT, symbols) for t in self.outputs)
         program = Program(
             self.name, inputs, outputs, (*inputs, *outputs), (), {}, self.memory.arena, self.memory.state,
-            sizes=tuple(symbols.values()),
+            sizes=tuple(symbols.values()), facts={stopping.LONG: self.long},
         )  # fmt: skip
         package = Package(self.library, self.weights_file, self.needs)
         return Artefact(folder, program, package, self.weights, self.provenance.machines)
@@ -186,7 +187,7 @@ _MANIFEST = schema.record(Manifest, {
     "library": _place, "weights": schema.member(Weights), "weights_file": _place, "needs": schema.many(_NAME),
     "inputs": schema.many(_TENSOR), "outputs": schema.many(_TENSOR, least=1), "sizes": schema.many(_SIZE),
     "variants": schema.many(schema.table(_NAME, _COUNT)), "memory": _MEMORY, "kernels": _COUNT,
-    "flops": schema.count(0, 1 << 100), "provenance": _PROVENANCE, "files": schema.table(_inside, _HASH),
+    "flops": schema.count(0, 1 << 100), "long": schema.boolean, "provenance": _PROVENANCE, "files": schema.table(_inside, _HASH),
 })  # fmt: skip
 
 

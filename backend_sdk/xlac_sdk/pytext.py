@@ -7,7 +7,7 @@ no name of a kernel meets one of Python.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import numpy as np
 
@@ -50,10 +50,11 @@ INFIX = {P.ADD: "+", P.SUB: "-", P.MUL: "*", P.LT: "<", P.LE: "<=", P.EQ: "==", 
 
 
 class Text:
-    """The Python source of one kernel, and the objects that it names."""
+    """The Python source of one kernel, and the objects that it names. `looks`: loops, by identity, whose turns go through
+    a function `looking`, which may end the call."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, looks: Container[int] = ()) -> None:
+        self.kernel, self.looks = kernel, looks
         self.names: dict[str, object] = {}  # constants, by the name that the source uses
         self.texts: dict[int, tuple[str, Range]] = {}  # named expressions of the statement being written
         self.pinned: list[Expr] = []  # keeps ids alive
@@ -119,7 +120,8 @@ class Text:
     def loop(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
         bounds = f"{self.text(stmt.start)}, {self.text(stmt.stop)}, {stmt.step}"
         if not (stmt.kind is LoopKind.THREAD and self.lockstep):
-            yield f"{pad}for v_{stmt.counter.name} in range({bounds}):"
+            turns = f"looking(range({bounds}))" if id(stmt) in self.looks else f"range({bounds})"
+            yield f"{pad}for v_{stmt.counter.name} in {turns}:"
             yield from self.block(stmt.body, depth + 1)
             return
         # threads in step: each iteration is a generator that stops at barriers and exchanges

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from xlac_sdk import stopping
 from xlac_sdk.backend import Array, Device
 from xlac_sdk.dims import evaluate
+from xlac_sdk.looks import changes_state
 from xlac_sdk.program import (
     Argument,
     Branch,
@@ -42,6 +44,7 @@ class Runner:
     def __init__(self, device: Device, program: Program) -> None:
         self.device, self.program = device, program
         self._addresses: list[int] = []
+        self._torn = False  # a call ended when it had changed a part of the state
         self._lock = threading.Lock()
         self._free = weakref.finalize(self, _free, device, self._addresses)
         try:
@@ -55,9 +58,16 @@ class Runner:
         with self._lock:
             if not self._free.alive:
                 raise RuntimeError(f"the program '{self.program.name}' is closed")
+            if self._torn:
+                raise stopping.torn()
             for slot in self.program.inputs:
                 self._upload(slot, inputs[slot.name])
-            self._steps(self.program.steps, of_call(self.program, inputs))
+            counters = of_call(self.program, inputs)
+            for step in self.program.steps:
+                self._torn |= changes_state(step)  # until all of it is done
+                self._steps((step,), counters)
+            self.device.sync()
+            self._torn = False
             for slot in self.program.outputs:
                 array = outputs[slot.name].reshape(-1).view(np.uint8)
                 if array.nbytes:
@@ -70,6 +80,7 @@ class Runner:
             if not self._free.alive:
                 raise RuntimeError(f"the program '{self.program.name}' is closed")
             self._clear()
+            self._torn = False
 
     def close(self) -> None:
         """Gives the device's memory back; a second time does nothing."""
@@ -146,6 +157,7 @@ class Runner:
 
     def _steps(self, steps: Sequence[Step], counters: Counters) -> None:
         for step in steps:
+            stopping.check()
             match step:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
                     given = tuple(evaluate(size, counters) for size in sizes)

@@ -97,5 +97,9 @@ class LimitError(XlacError):
     exit_code = 4
 
 
+class DeadlineError(LimitError, TimeoutError):
+    """A call took longer than its time-out."""
+
+
 class VerifyError(Exception):
     """A kernel or program that breaks its contract: a bug of the compiler, found before anything runs."""

@@ -101,7 +101,7 @@ int main(void) {
 
 
 def test_only_the_documented_api_can_be_seen(tmp_path: Path) -> None:
-    wanted = {f"lstm_3x60_{name}" for name in ("size", "init", "run", "reset", "status_text")}
+    wanted = {f"lstm_3x60_{name}" for name in ("size", "init", "run", "stop", "reset", "status_text")}
     folder = build("lstm_3x60", tmp_path / "out", "--emit", "o,a,so")
     for arguments in (["-D", "liblstm_3x60.so"], ["-g", "lstm_3x60.o"], ["-g", "liblstm_3x60.a"]):
         told = subprocess.run(["nm", "-P", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout

@@ -48,7 +48,7 @@ def test_only_the_documented_symbols_are_exported(spec: str, weights: str, tmp_p
     defined, undefined = symbols(tmp_path / "model.o")
     header = (folder / f"{spec}.h").read_text()
     declared = set(re.findall(rf"\b({spec}_\w+)\(", header.partition("extern")[2]))
-    assert defined == declared and {f"{spec}_{f}" for f in ("size", "init", "run", "reset", "status_text")} <= declared
+    assert defined == declared and {f"{spec}_{f}" for f in ("size", "init", "run", "stop", "reset", "status_text")} <= declared
     assert not HEAP & undefined
 
 

@@ -184,9 +184,9 @@ def test_without_futexes_threads_wait_on_a_condition() -> None:
     from xlac_cpu import pool as pools
     from xlac_cpu.machine import host
 
-    code = link.load([objects.object_code(pools.text(host(), futex=False))], ("fork",))
+    code = link.load([objects.object_code(pools.text(host(), futex=False))], pools.EXPORTS)
     block = ctypes.create_string_buffer(pools.SIZE + 64)
-    pools.prepare(block, 4, code[1]["fork"], spin=1)  # asleep between any two jobs
+    pools.prepare(block, 4, (code[1][pools.FORK], code[1][pools.FORK_WATCHED]), spin=1)  # asleep between any two jobs
     fork = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code[1]["fork"])
     seen = np.zeros(64, np.int64)
     chunk = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(lambda frame, number: seen.__setitem__(number, seen[number] + 1))

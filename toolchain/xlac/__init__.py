@@ -22,12 +22,14 @@ _HOMES = {
     "jit": "xlac.jitted",
     "from_torch": "xlac.torched.function",
     "from_jax": "xlac.jaxed",
+    "timeout": "xlac_sdk.stopping",
     "Tensor": "xlac.frontends.tracing",
     "DType": "xlac_sdk.dtypes",
     "XlacError": "xlac_sdk.source",
     "SourceError": "xlac_sdk.source",
     "UnsupportedError": "xlac_sdk.source",
     "LimitError": "xlac_sdk.source",
+    "DeadlineError": "xlac_sdk.source",
 }
 
 

@@ -16,7 +16,7 @@ from xlac.compiler import Lowered
 from xlac.folders import replacing
 from xlac.identity import version_of
 from xlac.model import Model
-from xlac_sdk import manifest, portable
+from xlac_sdk import manifest, portable, stopping
 from xlac_sdk.backend import Array, Backend
 from xlac_sdk.manifest import Manifest, Memory, Provenance, Size, Tensor
 from xlac_sdk.package import Package, Packaging, Variant
@@ -98,6 +98,7 @@ def describe(
         memory=Memory(arena=arena, state=state, weights=constants, peak=arena + state + constants),
         kernels=max(len(p.kernels) for p in programs),
         flops=first.work.flops,
+        long=any(map(stopping.may_run_long, programs)),
         provenance=Provenance(
             xlac=version("xlac"), backend=version_of(backend), spec=source.spec, weights=source.weights,
             machines=tuple(v.target.machine for v in variants), options=dict(source.options),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xlac.results import Results
+from xlac_sdk import stopping
 from xlac_sdk.backend import Array, Executable
 from xlac_sdk.call_binding import Parameters, as_inputs, by_name, check_outputs, output_shape
 from xlac_sdk.program import Program
@@ -68,8 +69,10 @@ class Compiled:
         Every array of `out` must be C-contiguous, aligned, writable, of the exact dtype and shape, and may not
         overlap an input or another output. A backend may take arrays of its own kind too: cuda takes those on a GPU.
         """
-        if self._into is not None and self._into(inputs, out):
-            return
+        if self._into is not None:
+            stopping.check()
+            if self._into(inputs, out):
+                return
         arrays = self._bound((), inputs)
         check_outputs(self.program.outputs, out, arrays, of_call(self.program, arrays))
         self._run(arrays, out)
@@ -107,6 +110,7 @@ class Compiled:
         return self._results
 
     def _run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        stopping.check()
         self.executable.run(inputs, outputs)
 
     def _allocate(self, sizes: Mapping[str, int]) -> dict[str, Array]:

@@ -15,6 +15,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Program, Role, Slot
 
 ALIGN = 64
+UNKNOWN = "no status of this library"
 RUST = {"float": "f32", "double": "f64", "unsigned char": "u8"}  # the others are `int32_t` and its like
 KINDS = {DType.F64: "f8", DType.F32: "f4", DType.F16: "f2", DType.BF16: "V2", DType.BOOL: "b1"}
 
@@ -34,6 +35,7 @@ class Status(Enum):
     WRONG_WEIGHTS = 6, "the weights are not those that the model was built with"
     NOT_READY = 7, "the context has not been initialised"
     WRONG_PROCESSOR = 8, "the model was not compiled for this processor"
+    STOPPED = 10, "the run was stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,8 @@ class Size:
 class Api:
     """The interface of one program. `prefix` begins every name that is exported.
 
-    The context that a caller holds is `struct { unsigned char *memory; const unsigned char *weights; uint32_t ready; }`.
+    The context that a caller holds is `struct { unsigned char *memory; const unsigned char *weights; uint32_t ready; volatile uint32_t stop; }`.
+    `stop` is 1 from NAME_stop on until a run has answered STOPPED; `ready` says that the state is half changed.
     In the caller's memory the state comes first, then, at the next multiple of `align`, the arena.
     """
 
@@ -123,6 +126,7 @@ class Api:
     variants: tuple[str, ...]  # sizes that have code of their own, safe in a comment
     weight_bytes: int  # of the file, header included; 0 without weights
     weights_hash: int
+    tears: bool = False  # a run that is stopped may leave the state half changed
 
     @property
     def upper(self) -> str:
@@ -158,8 +162,19 @@ class Api:
         return zlib.crc32(facts.encode()) | 1
 
     @property
+    def torn(self) -> int:
+        """What it holds when a run was stopped that had changed a part of the state."""
+        return self.ready ^ 2
+
+    @property
     def status(self) -> type[Status]:
         return Status
+
+    @property
+    def texts(self) -> list[str]:
+        """What every number says up to the last status, and after it what any other does."""
+        known = {status.number: status.text for status in Status}
+        return [known.get(number, UNKNOWN) for number in range(max(known) + 1)] + [UNKNOWN]
 
     @property
     def init_parameters(self) -> str:
@@ -177,13 +192,15 @@ class Api:
     @property
     def functions(self) -> tuple[str, ...]:
         """Every symbol that an artefact exports."""
-        names = ["size", "init", "run", "reset", "status_text"]
+        names = ["size", "init", "run", "stop", "reset", "status_text"]
         names += ["check_weights"] if self.mapped else []
         return tuple(f"{self.prefix}_{name}" for name in names)
 
 
 def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIGN) -> Api:
     """The interface of a program whose caller's memory, and weights, start at a multiple of `align` bytes."""
+    from xlac_sdk.looks import Looks
+
     slots = (*program.inputs, *program.outputs)
     names = parameters((s.name for s in slots), "array")
     arrays = [Array(s, n, i >= len(program.inputs)) for i, (s, n) in enumerate(zip(slots, names, strict=True))]
@@ -195,4 +212,5 @@ def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIG
         identifier(program.name), comment(program.name), tuple(arrays[: len(program.inputs)]),
         tuple(arrays[len(program.inputs) :]), sizes, weights, align, program.arena_bytes, program.state_bytes,
         tuple(comment(case.title) for case in program.cases), file_bytes(program) if outside else 0, weights_hash(program) if outside else 0,
+        bool(program.state_bytes) and Looks(program).tears,
     )  # fmt: skip

@@ -11,21 +11,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xlac_sdk import stopping
 from xlac_sdk.backend import Array
+from xlac_sdk.capi.api import Status
 from xlac_sdk.capi.names import identifier
 from xlac_sdk.capi.weights import Weights
 from xlac_sdk.program import Program
 from xlac_sdk.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.stopping import may_run_long
 
 ALIGN = 64
+WAIT = 0.05  # seconds after which a call looks whether its time is over
 Bytes = NDArray[np.uint8]
 
 
 class Context(ctypes.Structure):
     """`NAME_context`, and the memory it points to."""
 
-    _fields_ = [("memory", ctypes.c_void_p), ("weights", ctypes.c_void_p), ("ready", ctypes.c_uint32)]
+    _fields_ = [("memory", ctypes.c_void_p), ("weights", ctypes.c_void_p), ("ready", ctypes.c_uint32), ("stop", ctypes.c_uint32)]
     block: Bytes
 
 
@@ -44,10 +48,12 @@ class Library:
             library = ctypes.CDLL(str(file.resolve()))
             names = ("size", "init", "run", "reset", "status_text")
             self._size, self._init, self._run, self._reset, self._text = (getattr(library, f"{self._prefix}_{f}") for f in names)
+            self._stop = getattr(library, f"{self._prefix}_stop", None)  # libraries of xlac 1 and 2 have none
         except (OSError, AttributeError) as error:
             problem = f"'{file.name}' cannot be loaded: {error}"
             raise SourceError(Diagnostic("XL5024", problem, hint="build it again")) from None
         self._size.restype, self._text.restype = ctypes.c_size_t, ctypes.c_char_p
+        self._long = self._stop is not None and may_run_long(program)
         self._free: list[Context] = [self._context()]
         self._turn = threading.Lock() if program.state_bytes else None
 
@@ -75,9 +81,33 @@ class Library:
             context = self._free.pop()
         except IndexError:
             context = self._context()
-        status = self._run(ctypes.byref(context), *given)
+        status = self._watched(context, given) if self._long else self._run(ctypes.byref(context), *given)
         self._free.append(context)
+        if status == Status.STOPPED.number:
+            raise stopping.torn()
         self._check("run", status)
+
+    def _watched(self, context: Context, given: list[Any]) -> int:
+        """A run in a thread of its own, so that this one can be interrupted, and ends the run when it is."""
+        statuses: list[int] = []
+        done = threading.Event()
+
+        def run() -> None:
+            statuses.append(self._run(ctypes.byref(context), *given))
+            done.set()
+
+        threading.Thread(target=run, name=f"{self._prefix}_run", daemon=True).start()
+        try:
+            while not done.wait(WAIT):
+                stopping.check()
+        except BaseException:
+            assert self._stop is not None
+            self._stop(ctypes.byref(context))
+            done.wait()
+            context.stop = 0  # where it was done before it looked
+            self._free.append(context)
+            raise
+        return statuses[0]
 
     def _context(self) -> Context:
         """A ready context; its memory lives as long as it does."""

@@ -40,8 +40,8 @@ class CBackend(Backend):
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         verify_program(program)
-        api = api_of(program, _placed(program))
         made = lowering.lowered(program, target, dialect=self.dialect)
+        api = api_of(made.program, _placed(program))
         return {f"{api.prefix}.c": c_file(made, api), f"{api.prefix}.h": header(api)}
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:

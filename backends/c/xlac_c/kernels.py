@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from xlac_sdk.ctext import Dialect, Function, kernel_text
 from xlac_sdk.kernel import Allocate, For, Kernel, Let, Stmt, children
+from xlac_sdk.looks import Looks
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -19,6 +20,7 @@ class Callee:
     name: str
     arguments: tuple[int, ...]
     sizes: tuple[int, ...]
+    looks: bool = False  # it takes the address of the word that says to stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,13 @@ class Functions:
     callees: dict[Kernel, Callee]
 
 
-def functions(kernels: Iterable[Kernel], dialect: Dialect) -> Functions:
+def functions(kernels: Iterable[Kernel], dialect: Dialect, looks: Looks) -> Functions:
     """Every kernel as text, those that are alike once."""
     texts: list[Function] = []
     callees: dict[Kernel, Callee] = {}
     known: dict[tuple[str, ...], tuple[Function, Kernel, list[str]]] = {}
     for kernel in kernels:
-        text = kernel_text(kernel, dialect)
+        text = kernel_text(kernel, dialect, looks.inside(kernel))
         key, order = _canonical(kernel, text, dialect)
         if key not in known:
             known[key] = text, kernel, order
@@ -46,7 +48,7 @@ def functions(kernels: Iterable[Kernel], dialect: Dialect) -> Functions:
         sizes = [order[place[dialect.identifier(v.name)]] for v in like.sizes]
         buffers = [dialect.identifier(b.name) for b in kernel.parameters]
         given = [dialect.identifier(v.name) for v in kernel.sizes]
-        callees[kernel] = Callee(first.name, tuple(map(buffers.index, mine)), tuple(map(given.index, sizes)))
+        callees[kernel] = Callee(first.name, tuple(map(buffers.index, mine)), tuple(map(given.index, sizes)), bool(looks.inside(kernel)))
     return Functions(tuple(texts), callees)
 
 
@@ -61,7 +63,7 @@ def _canonical(kernel: Kernel, text: Function, dialect: Dialect) -> tuple[tuple[
         return numbers.setdefault(word, f"n{len(numbers)}") if word in names else word
 
     lines = tuple(_WORD.sub(numbered, line) for line in text.lines)
-    declared = {dialect.identifier(n): p for n, p in zip(given, text.parameters, strict=True)}
+    declared = {dialect.identifier(n): p for n, p in zip(given, text.parameters, strict=False)}
     order = [name for name in numbers if name in declared]
     order += sorted(set(declared) - set(order))
     return (*lines, *(_WORD.sub(lambda m: "" if m[0] in names else m[0], declared[n]) for n in order)), order

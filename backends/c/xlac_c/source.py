@@ -13,6 +13,7 @@ from xlac_sdk.capi.api import Api
 from xlac_sdk.capi.weights import HEADER, MIX, STEP
 from xlac_sdk.cfunctions import needed
 from xlac_sdk.cvectors import declarations
+from xlac_sdk.looks import Looks
 from xlac_sdk.program import Program, Role, touched
 
 EMBED = 1 << 20  # bytes of constants up to which a program that runs in this process has them in its text
@@ -27,9 +28,10 @@ def api_of(program: Program, weights: capi.Weights) -> Api:
 def c_file(made: Lowered, api: Api) -> str:
     """`NAME.c`."""
     program, dialect = made.program, made.dialect
-    found = functions(program.kernels, dialect)
+    looks = Looks(program)
+    found = functions(program.kernels, dialect, looks)
     outside = bool(api.weight_bytes)
-    steps = Steps(program, found.callees, outside, dialect)
+    steps = Steps(program, found.callees, outside, dialect, looks)
     lines = list(steps.write(program.steps))
     body = "\n".join(line for f in found.texts for line in f.lines)
     env = Environment(
@@ -47,6 +49,8 @@ def c_file(made: Lowered, api: Api) -> str:
         run_parameters=_parameters(program, api),
         blocks=[block for name, block in _blocks(api).items() if name in steps.touched],
         steps=lines,
+        watched=looks.long,
+        committed=any("&never" in line for line in lines),
         header_bytes=HEADER,
         hash_step=STEP,
         hash_mix=MIX,

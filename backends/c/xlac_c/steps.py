@@ -11,6 +11,7 @@ from xlac_sdk.cfunctions import TYPES
 from xlac_sdk.ctext import Dialect
 from xlac_sdk.dims import Dim, most
 from xlac_sdk.kernel import Access, Kernel
+from xlac_sdk.looks import Looks
 from xlac_sdk.program import (
     Argument,
     Branch,
@@ -28,13 +29,15 @@ from xlac_sdk.program import (
 )
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
+OFTEN = 5e6  # nanoseconds of steps after which a run looks whether it is to stop
 BLOCKS = {Role.TEMPORARY: "arena", Role.STATE: "state", Role.CONSTANT: "weights"}
 
 
 class Steps:
     """Writes steps. Constants are arrays of the file, or with `mapped` places in the block of weights."""
 
-    def __init__(self, program: Program, callees: Mapping[Kernel, Callee], mapped: bool, dialect: Dialect) -> None:
+    def __init__(self, program: Program, callees: Mapping[Kernel, Callee], mapped: bool, dialect: Dialect, looks: Looks) -> None:
+        self.looks, self.committed, self.since = looks, False, 0.0  # `since`: nanoseconds of work since it looked
         self.program, self.callees, self.mapped, self.dialect = program, callees, mapped, dialect
         self.places = places(program)
         self.sizes = {s.name: s.identifier for s in program.sizes}
@@ -43,13 +46,17 @@ class Steps:
     def write(self, steps: tuple[Step, ...], depth: int = 1) -> Iterator[str]:
         pad = "    " * depth
         for step in steps:
+            yield from self.begins(step, pad)
             match step:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
                     pairs = zip(arguments, kernel.parameters, strict=True)
                     given = [self.pointer(a, b.access is not Access.READ) for a, b in pairs]
                     callee = self.callees[kernel]
                     passed = [*(given[i] for i in callee.arguments), *(self.size(sizes[i]) for i in callee.sizes)]
+                    passed += [f"&{'never' if self.committed else 'context->stop'}"] * callee.looks
                     yield f"{pad}{callee.name}({', '.join(passed)});"
+                    if callee.looks:
+                        yield from self.look(pad)
                 case Copy(target=target, source=source, count=count):
                     nbytes = count * source.slot.dtype.nbytes
                     if most(nbytes):
@@ -59,12 +66,14 @@ class Steps:
                     name = self.dialect.identifier(counter)
                     yield f"{pad}for (ptrdiff_t {name} = 0; {name} < {self.size(count)}; ++{name}) {{"
                     yield from self.write(body, depth + 1)
+                    yield from self.look(f"{pad}    ")
                     yield f"{pad}}}"
                 case While(condition=condition, flag=flag, body=body):
                     yield f"{pad}for (;;) {{"
                     yield from self.write(condition, depth + 1)
                     yield f"{pad}    if (!*({self.pointer(flag)})) break;"
                     yield from self.write(body, depth + 1)
+                    yield from self.look(f"{pad}    ")
                     yield f"{pad}}}"
                 case Branch(index=index, branches=branches):
                     yield from self.branch(index, branches, depth)
@@ -79,6 +88,22 @@ class Steps:
                     raise UnsupportedError(Diagnostic("XL5021", "the c backend has no clock", hint="profile another target"))
                 case Call(name=name):
                     raise UnsupportedError(Diagnostic("XL5021", f"the c backend does not claim '{name}'"))
+
+    def begins(self, step: Step, pad: str) -> Iterator[str]:
+        """Looks before a step when there was enough work since the last time."""
+        if not self.looks.long:
+            return
+        self.committed |= step is self.looks.committed
+        work = self.looks.usual((step,))
+        if self.since + work > OFTEN and self.since > 0:
+            yield from self.look(pad)
+        self.since += work
+
+    def look(self, pad: str) -> Iterator[str]:
+        """Ends the run if it is to stop."""
+        if self.looks.long and not self.committed:
+            yield f"{pad}if (context->stop != 0) return stopped(context);"
+            self.since = 0.0
 
     def branch(self, index: Argument, branches: tuple[tuple[Step, ...], ...], depth: int) -> Iterator[str]:
         pad = "    " * depth

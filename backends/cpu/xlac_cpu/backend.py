@@ -55,7 +55,9 @@ class CpuBackend(Backend):
     def summary(self, program: Program) -> Mapping[str, Any]:
         from xlac_cpu import duration, executable, fastcall
 
-        return {executable.LONG: duration.estimate(program.steps) > fastcall.RELEASE}
+        watched, tears = executable.watching(program)
+        long = duration.estimate(program.steps) > fastcall.RELEASE
+        return {executable.LONG: long, executable.WATCHED: watched, executable.TEARS: tears}
 
     def load(self, artifact: Path, program: Program, target: Target) -> CpuExecutable:
         """Where constants are large, LLVM has done all that it has to do, and has given its memory back, before they are made."""

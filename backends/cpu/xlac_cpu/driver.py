@@ -3,7 +3,8 @@
 `run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the inputs' and then the outputs' addresses, which the
 sizes of the call follow, `fixed` to those of constants and the state block (ahead of time: to the block of constants
 itself), `pool` to the threads' pool or is null. A parallel kernel is split into chunks that the pool's threads claim,
-when its work pays for waking them. A program with open sizes has `extents(ptr sizes, ptr shapes)` besides, which
+when its work pays for waking them. A program that may run long takes one address more at the end of `io`, of the flag
+that says when to stop (stop.py), and returns why it ended early, or 0. A program with open sizes has `extents(ptr sizes, ptr shapes)` besides, which
 writes the extents of all inputs and outputs one after another: Python's quick way in asks it.
 """
 
@@ -12,11 +13,15 @@ from __future__ import annotations
 from xlac_cpu import layout, stamp
 from xlac_cpu.division import is_open, open_split, split
 from xlac_cpu.expressions import Expressions, Style
+from xlac_cpu.looking import Looking, Watch
+from xlac_cpu.pool import WATCHED
 from xlac_cpu.spelling import memory
+from xlac_cpu.stop import NAME
 from xlac_cpu.writer import Writer
 from xlac_sdk import build
 from xlac_sdk.dims import Dim
 from xlac_sdk.kernel import Expr, Kernel
+from xlac_sdk.looks import Looks
 from xlac_sdk.program import Argument, Branch, Call, Choice, Copy, Launch, Program, Repeat, Stamp, Step, While
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -28,8 +33,9 @@ class Driver:
 
     def __init__(
         self, program: Program, symbols: dict[Kernel, str], threads: int, declarations: dict[str, None],
-        style: Style, places: layout.Places | None = None,
+        style: Style, places: layout.Places | None = None, looks: Looks | None = None,
     ) -> None:  # fmt: skip
+        self.watch = Watch(looks or Looks(program))
         self.program, self.symbols, self.threads = program, symbols, threads
         self.places, self.ahead = places or layout.places(program), places is not None
         self.state = len(layout.fixed(program))
@@ -57,11 +63,13 @@ class Driver:
     def _function(self, name: str, linkage: str, steps: tuple[Step, ...], counters: tuple[str, ...]) -> None:
         arrays = len(self.program.inputs) + len(self.program.outputs)
         body = _Body(self, {counter: f"%c{i}" for i, counter in enumerate(counters)}, "io", arrays)
+        body.stops_at(arrays, len(self.program.sizes))
         body.steps(steps)
+        body.left()
         extra = "".join(f", i64 %c{i}" for i in range(len(counters)))
         self.functions.append(
-            f"define {linkage}void @{name}(ptr noalias readonly %io, ptr noalias readonly %fixed, ptr %arena, ptr %pool{extra}) #0 {{\n"
-            + body.w.text()
+            f"define {linkage}{self.watch.result} @{name}(ptr noalias readonly %io, ptr noalias readonly %fixed, ptr %arena, ptr %pool{extra}) #0 {{\n"
+            + body.w.text(f"{self.watch.result} %why" if self.watch.watched else self.watch.result)
         )
 
     def segment(self, steps: tuple[Step, ...], counters: tuple[str, ...]) -> str:
@@ -74,13 +82,13 @@ class Driver:
         return name
 
 
-class _Body:
+class _Body(Looking):
     """The steps of one function."""
 
     def __init__(self, driver: Driver, counters: dict[str, str], table: str, first: int) -> None:
         """`table` holds the sizes of the call, from its entry `first` on."""
         self.driver, self.counters = driver, counters
-        self.w = Writer(driver.declarations, narrow=driver.style.narrow)
+        super().__init__(Writer(driver.declarations, narrow=driver.style.narrow), driver.watch)
         self.frame: tuple[str, int] | None = None
         self.values = Expressions(self.w, driver.style)
         for at, symbol in enumerate(driver.program.sizes, first):
@@ -102,13 +110,14 @@ class _Body:
                 self.apart(steps[at : at + SEGMENT])
             return
         for step in steps:
+            self.begins(step)
             self.step(step)
 
     def apart(self, steps: tuple[Step, ...]) -> None:
         """Steps in a function of their own."""
         name = self.driver.segment(steps, tuple(self.counters))
         extra = "".join(f", i64 {text}" for text in self.counters.values())
-        self.w.do(f"call void @{name}(ptr %io, ptr %fixed, ptr %arena, ptr %pool{extra})")
+        self.run(f"call {self.watch.result} @{name}(ptr %io, ptr %fixed, ptr %arena, ptr %pool{extra})")
 
     def step(self, step: Step) -> None:
         w = self.w
@@ -122,7 +131,8 @@ class _Body:
                     w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {nbytes}, i1 false)")
             case Repeat(counter=counter, count=count, body=body):
                 if count != 0:
-                    with w.loop("0", self.number(count), 1, certain=isinstance(count, int)) as text:
+                    between = self.now_and_then(self.usual(body))
+                    with w.loop("0", self.number(count), 1, certain=isinstance(count, int), between=between) as text:
                         before = self.counters
                         self.counters = {**before, counter: text}
                         self.steps(body)
@@ -142,6 +152,7 @@ class _Body:
     def repeat_while(self, condition: tuple[Step, ...], flag: Argument, body: tuple[Step, ...]) -> None:
         w = self.w
         test, go, out = w.name("test"), w.name("body"), w.name("done")
+        between = self.now_and_then(self.usual((*condition, *body)))
         w.do(f"br label %{test}")
         w.label(test)
         with w.scope():
@@ -150,6 +161,8 @@ class _Body:
             w.do(f"br i1 {w.fresh(f'icmp ne i8 {value}, 0')}, label %{go}, label %{out}")
             w.label(go)
             self.steps(body)
+            if between is not None:
+                between()
         w.do(f"br label %{test}")
         w.label(out)
 
@@ -192,6 +205,9 @@ class _Body:
         symbol = self.driver.symbols[kernel]
         pointers = [self.pointer(argument) for argument in step.arguments]
         sizes = [self.number(size) for size in step.sizes]
+        looks = self.watch.watched and bool(self.watch.looks.inside(kernel))
+        if looks:
+            pointers.append("@never" if self.watch.committed else self.stop)
         given = [f"ptr {p}" for p in pointers] + [f"i64 {size}" for size in sizes]
         kinds = ["ptr"] * len(pointers) + ["i64"] * len(sizes)
         loop = kernel.parallel if self.driver.threads > 1 else None
@@ -205,17 +221,20 @@ class _Body:
             found = open_split(loop, kernel, self.driver.threads)
             start, stop, most, size, chunks = map(self.value, (found.start, found.stop, found.most, found.size, found.chunks))
             worth = w.op(f"icmp sge i64 {most}, 2")
-            self.fork(symbol, given, start, stop, size, chunks, worth)
+            self.fork(symbol, given, start, stop, size, chunks, worth, looks)
         else:
             division = split(step, self.driver.threads)
             assert division is not None
             if division.chunks > 1:
-                self.fork(symbol, given, *map(str, (division.start, division.stop, division.size, division.chunks)))
+                start, stop, size, chunks = map(str, (division.start, division.stop, division.size, division.chunks))
+                self.fork(symbol, given, start, stop, size, chunks, looks=looks)
             elif division.stop > division.start:
                 w.do(f"call void @{symbol}({', '.join([*given, f'i64 {division.start}', f'i64 {division.stop}'])})")
+        if looks:
+            self.look()  # what it wrote is not whole if it left
 
     def fork(
-        self, symbol: str, given: list[str], start: str, stop: str, size: str, chunks: str, worth: str = ""
+        self, symbol: str, given: list[str], start: str, stop: str, size: str, chunks: str, worth: str = "", looks: bool = False
     ) -> None:  # fmt: skip
         """A parallel launch: by the pool in chunks, or whole where there is none (or it is not `worth` it)."""
         w = self.w
@@ -236,8 +255,13 @@ class _Body:
             frame = self.frame_of(len(words))
             for i, word in enumerate(words):
                 w.do(f"store {word}, ptr {w.op(f'getelementptr i64, ptr {frame}, i64 {i}')}")
-            fork = w.fresh("load ptr, ptr %pool")
-            w.do(f"call void {fork}(ptr %pool, ptr @{symbol}.chunk, ptr {frame}, i64 {chunks})")
+            to = f"ptr %pool, ptr @{symbol}.chunk, ptr {frame}, i64 {chunks}"
+            if looks and not self.watch.committed:
+                fork = w.fresh(f"load ptr, ptr {w.op(f'getelementptr i8, ptr %pool, i64 {WATCHED}')}")
+                w.do(f"call void {fork}({to}, ptr @{NAME}, ptr {self.stop})")
+            else:
+                fork = w.fresh("load ptr, ptr %pool")
+                w.do(f"call void {fork}({to})")
         w.do(f"br label %{out}")
         w.label(out)
 
@@ -274,27 +298,3 @@ class _Body:
     def entry_load(self, table: str, at: int) -> str:
         address = self.w.op(f"getelementptr ptr, ptr %{table}, i64 {at}")
         return self.w.op(f"load ptr, ptr {address}, !invariant.load !0")
-
-
-def chunk(symbol: str, pointers: int, sizes: int) -> str:
-    """The function that the pool calls for one chunk of a parallel kernel."""
-    lines, given = [], []
-    for i in range(pointers + sizes + 3):
-        kind = "ptr" if i < pointers else "i64"
-        lines += [f"  %a{i} = getelementptr i64, ptr %frame, i64 {i}", f"  %w{i} = load {kind}, ptr %a{i}"]
-        given.append(f"{kind} %w{i}")
-    start, stop, size = (f"%w{pointers + sizes + k}" for k in range(3))
-    lines += [
-        f"  %before = mul i64 %chunk, {size}",
-        f"  %begin = add i64 {start}, %before",
-        f"  %after = add i64 %begin, {size}",
-        f"  %short = icmp slt i64 %after, {stop}",
-        f"  %end = select i1 %short, i64 %after, i64 {stop}",
-        f"  call void @{symbol}({', '.join([*given[:-3], 'i64 %begin', 'i64 %end'])})",
-        "  ret void",
-    ]
-    return (
-        f"define internal void @{symbol}.chunk(ptr %frame, i64 %chunk) #0 {{\nentry:\n"
-        + "\n".join(lines)
-        + "\n}"
-    )

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from xlac_cpu import fastcall, layout, pool
+from xlac_cpu import fastcall, layout, pool, watch
 from xlac_cpu.code import Code
+from xlac_sdk import stopping
 from xlac_sdk.backend import Array
 from xlac_sdk.program import Program
 from xlac_sdk.sizes import of_call
 from xlac_sdk.target import Target
 
+WATCHED, TEARS = stopping.LONG, "stopping tears state"  # of a program's facts
 QUICK = 16  # calls after which a program gets a function of its own: making that takes as long as hundreds of them
 LONG = "runs long"  # of a program's facts: other Python threads may run during a call
 PLACED = 1 << 20  # bytes up to which a constant is copied to get a cache line's alignment
@@ -33,7 +35,9 @@ class CpuExecutable:
         kept = [*self._constants, self._state]
         self._fixed = (ctypes.c_void_p * len(kept))(*(_address(array) for array in kept))
         self._pool = pool.of(target.threads, code) if target.threads > 1 else 0
-        self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(code.addresses["run"])
+        self._watched, self._tears = watching(program)
+        self._torn = False
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int32 if self._watched else None, *[ctypes.c_void_p] * 4)(code.addresses["run"])
         self._turn = threading.Lock() if program.state_bytes else None
         self._arenas: list[Array] = []
         self._calls = count(1)
@@ -48,7 +52,7 @@ class CpuExecutable:
             if fastcall.EXPORTS[0] not in addresses:
                 addresses = {**addresses, **fastcall.code().addresses}
             long = program.facts[LONG] if LONG in program.facts else _long(program)
-            self.fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self)
+            self.fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self._watched, self)
             self._arenas.clear()  # it has its own
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
@@ -64,26 +68,46 @@ class CpuExecutable:
 
     def at(self, words: Sequence[int]) -> None:
         """`run` on memory by address: of inputs, then outputs, then the program's sizes. Nothing is checked."""
-        table = (ctypes.c_void_p * len(words))(*words)
         if self._turn is None:
-            self._call(table)
+            self._call(words)
             return
         with self._turn:
-            self._call(table)
+            if self._torn:
+                raise stopping.torn()
+            self._call(words)
 
     def reset(self) -> None:
         """Sets the state to zero."""
         if self._turn is not None:
             with self._turn:
                 self._state[:] = 0
+                self._torn = False
 
-    def _call(self, table: ctypes.Array[ctypes.c_void_p]) -> None:
+    def _call(self, words: Sequence[int]) -> None:
         try:
             arena = self._arenas.pop()
         except IndexError:
             arena = _aligned(self.program.arena_bytes)
-        self._run(table, self._fixed, _address(arena), self._pool)
+        if not self._watched:
+            self._run((ctypes.c_void_p * len(words))(*words), self._fixed, _address(arena), self._pool)
+            self._arenas.append(arena)
+            return
+        block = watch.block()
+        table = (ctypes.c_void_p * (len(words) + 1))(*words, ctypes.addressof(block))
+        why = self._run(table, self._fixed, _address(arena), self._pool)
         self._arenas.append(arena)
+        self._torn = why != 0 and self._tears
+        watch.ended(block, why)
+
+
+def watching(program: Program) -> tuple[bool, bool]:
+    """Whether a program looks if it is to stop, and whether stopping it may leave its state half changed."""
+    if WATCHED in program.facts:
+        return program.facts[WATCHED], program.facts[TEARS]
+    from xlac_sdk.looks import Looks
+
+    looks = Looks(program)
+    return looks.long, looks.tears
 
 
 def _long(program: Program) -> bool:

@@ -18,7 +18,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from xlac_cpu import watch
 from xlac_cpu.code import Code
+from xlac_sdk import stopping
 from xlac_sdk.program import Program
 from xlac_sdk.sizes import sources
 
@@ -27,7 +29,7 @@ RELEASE = 10_000  # nanoseconds of work from which on others may run Python mean
 
 PLAN = {name: 8 * i for i, name in enumerate(
     ("inputs", "outputs", "type", "specs", "arena_bytes", "allocate", "arenas", "run", "fixed", "pool", "release", "otherwise",
-     "sizes", "sources", "chosen", "extents", "shapes")
+     "sizes", "sources", "chosen", "extents", "shapes", "limits", "host")
 )}  # fmt: skip
 SOURCE = {name: 8 * i for i, name in enumerate(("input", "axis", "factor", "constant", "min", "max", "multiple"))}
 SPEC = {"descr": 0, "rank": 8, "extents": 16, "name": 24, "size": 32}
@@ -62,11 +64,11 @@ def object_code() -> bytes:
     from pathlib import Path
     from string import Template
 
-    from xlac_cpu import objects
+    from xlac_cpu import objects, stop
     from xlac_cpu.machine import host
 
     machine = host()
-    blocks = {"plan": PLAN, "spec": SPEC, "source": {**SOURCE, "size": 8 * len(SOURCE)}}
+    blocks = {"plan": PLAN, "spec": SPEC, "source": {**SOURCE, "size": 8 * len(SOURCE)}, "stop": {**stop.BLOCK, "bytes": stop.BYTES}}
     offsets = {f"{block}_{name}": offset for block, names in blocks.items() for name, offset in names.items()}
     text = Path(__file__).parent.joinpath("templates", "fastcall.ll").read_text(encoding="utf-8")
     header = json.dumps(machine.settings, sort_keys=True)
@@ -94,15 +96,16 @@ def _numpy_api() -> tuple[int, int]:
 
 
 def function(
-    program: Program, code: Mapping[str, int], fixed: int, pool: int, release: bool, keep: object
+    program: Program, code: Mapping[str, int], fixed: int, pool: int, release: bool, watched: bool, keep: object
 ) -> Callable[..., Any]:
     """A function from the program's inputs, in order or by name in order, to its output or a tuple of them.
 
     It returns NotImplemented when an argument is not exactly the dense array that the program takes: whoever
     calls it knows how to convert and what to say. `code` has the addresses of `run` and of what is in `object_code`.
-    `keep` lives at least as long as the function: it owns the code and the constants.
+    A program that is `watched` looks whether it is to stop. `keep` lives at least as long as the function: it owns the
+    code and the constants.
     """
-    plan, kept = _plan(program, code, fixed, pool, release)
+    plan, kept = _plan(program, code, fixed, pool, release, watched)
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     name = ctypes.create_string_buffer(b"xlac.plan")
@@ -138,7 +141,7 @@ class _Pinned:
 
 
 def _plan(
-    program: Program, code: Mapping[str, int], fixed: int, pool: int, release: bool
+    program: Program, code: Mapping[str, int], fixed: int, pool: int, release: bool, watched: bool
 ) -> tuple[ctypes.Array[ctypes.c_uint64], list[object]]:
     """The plan and the Python objects that it points to."""
     slots = (*program.inputs, *program.outputs)
@@ -165,5 +168,6 @@ def _plan(
         "run": code["run"], "fixed": fixed, "pool": pool, "release": int(release), "otherwise": id(NotImplemented),
         "sizes": len(facts), "sources": ctypes.addressof(asked), "chosen": ctypes.addressof(found),
         "extents": code.get("extents", 0), "shapes": ctypes.addressof(table),
+        "limits": stopping.ACTIVE_ADDRESS, "host": watch.host() if watched else 0,
     }  # fmt: skip
     return (ctypes.c_uint64 * len(PLAN))(*(values[name] for name in PLAN)), kept

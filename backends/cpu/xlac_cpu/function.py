@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xlac_cpu import access
+from xlac_cpu import access, stop
 from xlac_cpu.expressions import Expressions, Style
 from xlac_cpu.spelling import is_literal, memory, register
 from xlac_cpu.writer import Writer
@@ -30,6 +31,7 @@ from xlac_sdk.kernel import (
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
 STACK = 4 << 20  # bytes of local buffers in one kernel: half of what a thread usually has
+NEVER: Mapping[int, int] = {}
 _ATTRIBUTE = {Access.READ: "readonly ", Access.WRITE: "writeonly ", Access.REREAD: "", Access.UPDATE: ""}
 
 
@@ -42,9 +44,16 @@ class Text:
     ranged: bool  # takes the range of its parallel loop
 
 
-def write(kernel: Kernel, aligns: tuple[int, ...], style: Style, declarations: dict[str, None]) -> Text:
-    """The text of a kernel. `aligns`: bytes that each argument's address is known to be a multiple of."""
+def write(
+    kernel: Kernel, aligns: tuple[int, ...], style: Style, declarations: dict[str, None], looks: Mapping[int, int] = NEVER
+) -> Text:  # fmt: skip
+    """The text of a kernel. `aligns`: bytes that each argument's address is known to be a multiple of.
+
+    `looks` says after how many turns of a loop, by its identity, the kernel looks whether it is to stop; one that does
+    takes the address of what it looks at after its buffers.
+    """
     writer = Function(style, declarations, kernel, aligns)
+    writer.looks = looks
     loop = kernel.parallel if style.threads else None
     if loop is not None:
         writer.range = ("%begin", "%end")
@@ -55,9 +64,13 @@ def write(kernel: Kernel, aligns: tuple[int, ...], style: Style, declarations: d
         f"ptr noalias captures(none) {_ATTRIBUTE[b.access]}align {a} %p{i}"
         for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))
     ]
+    parameters += ["ptr %stop"] * bool(looks)
     parameters += [f"i64 %n{i}" for i in range(len(kernel.sizes))]
     if loop is not None:
         parameters += ["i64 %begin", "i64 %end"]
+    if looks:
+        writer.w.do("br label %leave")
+        writer.w.label("leave")
     return Text(", ".join(parameters), writer.text(), loop is not None)
 
 
@@ -80,6 +93,7 @@ class Function(Expressions):
             b: (f"%p{i}", a) for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))
         }
         self.range: tuple[str, str] | None = None
+        self.looks = NEVER
         self.streamed = False
         self.stack_bytes = 0
 
@@ -151,10 +165,35 @@ class Function(Expressions):
         certain = is_literal(start) and is_literal(stop) and int(start) < int(stop)
         dtype = stmt.counter.dtype
         order = "s" if dtype.is_signed else "u"
-        with w.loop(start, stop, stmt.step, register(dtype), order, certain) as counter:
+        turns = self.looks.get(id(stmt), 0)
+        if is_literal(start) and is_literal(stop) and (int(stop) - int(start)) <= turns * stmt.step:
+            turns = 0  # it is over before it would look
+        if dtype.bits < 64:  # no strip begins where its counter cannot
+            turns = min(turns, 1)
+        if turns > 1:
+            self.strips(stmt, start, stop, turns, certain)
+            return
+        with w.loop(start, stop, stmt.step, register(dtype), order, certain, self.look if turns else None) as counter:
             self.names[stmt.counter.name] = counter
             self.mutable.pop(stmt.counter.name, None)
             self.statements(stmt.body)
+
+    def strips(self, stmt: For, start: str, stop: str, turns: int, certain: bool) -> None:
+        """A loop as one over strips of so many turns, between which the kernel looks whether it is to stop."""
+        w, kind = self.w, register(stmt.counter.dtype)
+        order = "s" if stmt.counter.dtype.is_signed else "u"
+        length = turns * stmt.step
+        with w.loop(start, stop, length, kind, order, certain, self.look) as first:
+            after = w.op(f"add {kind} {first}, {length}")
+            end = w.op(f"select i1 {w.op(f'icmp {order}lt {kind} {after}, {stop}')}, {kind} {after}, {kind} {stop}")
+            with w.loop(first, end, stmt.step, kind, order, certain=True) as counter:
+                self.names[stmt.counter.name] = counter
+                self.mutable.pop(stmt.counter.name, None)
+                self.statements(stmt.body)
+
+    def look(self) -> None:
+        """Leaves the kernel if it is to stop."""
+        stop.look(self.w, "%stop")
 
     def branch(self, condition: str, then: tuple[Stmt, ...], otherwise: tuple[Stmt, ...]) -> None:
         if condition in ("true", "false"):

@@ -6,12 +6,13 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING
 
-from xlac_cpu import driver, function, layout, outlined, stamp
+from xlac_cpu import chunks, driver, function, layout, outlined, stamp, stop
 from xlac_cpu.expressions import Style
 from xlac_cpu.function import Text
 from xlac_cpu.machine import Machine
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.legalize import legalize
+from xlac_sdk.looks import Looks
 from xlac_sdk.program import Program
 from xlac_sdk.target import Target
 from xlac_sdk.verify import verify_program
@@ -58,9 +59,10 @@ def emit(
     written: dict[Text, str] = {}
     groups: list[_Group] = [_Group()]
     legal = {kernel: legalize(kernel, spelled, fast) for kernel in program.kernels}
+    looks = Looks(program, legal)
     for kernel in program.kernels:
         needed: dict[str, None] = {}
-        text = function.write(legal[kernel], aligns[kernel], style, needed)
+        text = function.write(legal[kernel], aligns[kernel], style, needed, looks.inside(kernel) if looks.long else function.NEVER)
         symbol = written.get(text)
         if symbol is None:
             symbol = written[text] = f"k{len(written)}_{kernel.name}"
@@ -69,11 +71,14 @@ def emit(
             groups[-1].add(symbol, text, needed)
         symbols[kernel] = symbol
     group = groups[-1]
-    main = driver.Driver(program, symbols, target.threads, group.declarations, style, places)
+    main = driver.Driver(program, symbols, target.threads, group.declarations, style, places, looks)
     functions = main.write()
     counts = {symbols[k]: len(k.sizes) for k in symbols}
-    functions += [driver.chunk(symbol, pointers, counts[symbol]) for symbol, pointers in main.forks.items()]
+    looking = {symbols[k] for k in symbols if main.watch.watched and looks.inside(k)}
+    functions += [chunks.chunk(symbol, pointers, counts[symbol], symbol in looking) for symbol, pointers in main.forks.items()]
     functions += [stamp.text(machine, group.declarations)] if main.stamped else []
+    functions += [stop.text(machine, places is not None)] if main.watch.watched else []
+    group.declarations.pop(stop.DECLARATION, None)
     outside = [(symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions]
     sources = {f"kernels_{i}.ll": _render(machine, g, [], []) for i, g in enumerate(groups[:-1])}
     shared = _Group()

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     Block = ctypes.Array[ctypes.c_char]
 
-FORK = "fork"  # the pool's one function that others call
+FORK, FORK_WATCHED = EXPORTS = ("fork", "fork_watched")  # the pool's functions that others call
+WATCHED = 24  # where the second one's address is
 SIZE = 640
 SPIN = 4000  # polls before a thread goes to sleep: some tens of microseconds
 SHARES = 4  # claims a thread into which what is left of a job is cut: a busy core delays only what it took
@@ -36,7 +37,7 @@ _FUTEX = {
     "i686": 240,
 }
 _lock = threading.Lock()
-_code: list[tuple[Any, int]] = []  # the library with `fork` and its address; kept, because the threads run it
+_code: list[tuple[Any, tuple[int, int]]] = []  # the library with both and their addresses; kept, because the threads run it
 _pools: dict[int, Block] = {}
 
 
@@ -89,14 +90,14 @@ def of(threads: int, code: Code | None = None) -> int:
         return place(block)
 
 
-def _found(code: Code | None) -> tuple[Any, int]:
-    """The function `fork` and what it lives in."""
-    if code is not None and FORK in code.addresses:
-        return code.keep, code.addresses[FORK]
+def _found(code: Code | None) -> tuple[Any, tuple[int, int]]:
+    """The functions, and what they live in."""
+    if code is not None and FORK_WATCHED in code.addresses:
+        return code.keep, (code.addresses[FORK], code.addresses[FORK_WATCHED])
     from xlac_cpu import link
 
-    library, addresses = link.load([object_code()], (FORK,))
-    return library, addresses[FORK]
+    library, addresses = link.load([object_code()], EXPORTS)
+    return library, (addresses[FORK], addresses[FORK_WATCHED])
 
 
 def place(block: Block) -> int:
@@ -105,11 +106,11 @@ def place(block: Block) -> int:
     return address + -address % 64
 
 
-def prepare(block: Block, threads: int, fork: int, spin: int = SPIN) -> None:
+def prepare(block: Block, threads: int, forks: tuple[int, int], spin: int = SPIN) -> None:
     """A pool with no threads yet and nothing to do."""
     start = place(block)
     ctypes.memset(start, 0, SIZE)
-    ctypes.c_void_p.from_address(start).value = fork
+    ctypes.c_void_p.from_address(start).value, ctypes.c_void_p.from_address(start + WATCHED).value = forks
     ctypes.c_int32.from_address(start + 8).value = threads
     ctypes.c_int32.from_address(start + 12).value = spin
 

@@ -40,15 +40,15 @@ def write(artifact: Path, target: Target, folder: Path) -> None:
 
 def opened(folder: str, program: Program) -> Code | None:
     """The code of such a library; None where there is none that opens."""
+    from xlac_cpu import pool
     from xlac_cpu.fastcall import EXPORTS
-    from xlac_cpu.pool import FORK
 
     try:
         library = ctypes.CDLL(os.path.join(folder, FILE))
     except OSError:  # there is none, or none that opens
         return None
     addresses = {}
-    for name in ("run", *EXPORTS, FORK, *(("extents",) if program.sizes else ())):
+    for name in ("run", *EXPORTS, *pool.EXPORTS, *(("extents",) if program.sizes else ())):
         try:
             addresses[name] = ctypes.cast(library[name], ctypes.c_void_p).value or 0
         except AttributeError:

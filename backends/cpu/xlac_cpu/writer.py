@@ -6,7 +6,7 @@ shared index arithmetic costs its text once and LLVM needs no pass for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from xlac_cpu.spelling import is_literal
@@ -91,13 +91,18 @@ class Writer:
 
     @contextmanager
     def loop(
-        self, start: str, stop: str, step: int, kind: str = "i64", order: str = "s", certain: bool = False
-    ) -> Iterator[str]:
-        """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at least once."""
+        self, start: str, stop: str, step: int, kind: str = "i64", order: str = "s", certain: bool = False,
+        between: Callable[[], None] | None = None,
+    ) -> Iterator[str]:  # fmt: skip
+        """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at least once.
+
+        `between` writes what is done between two turns.
+        """
         whole = kind
         if self.narrow and kind == "i64" and is_literal(start) and is_literal(stop):
             kind = "i32" if int(start) >= -NARROW and int(stop) + step < NARROW else kind
         head, latch, out = self.name("loop"), self.name("next"), self.name("done")
+        back = self.name("again") if between else latch  # the block that goes back to the head
         before = self.block
         if certain:
             self.do(f"br label %{head}")
@@ -105,14 +110,24 @@ class Writer:
             self.do(f"br i1 {self.op(f'icmp {order}lt {kind} {start}, {stop}')}, label %{head}, label %{out}")
         counter, after = f"%{self.name('i')}", f"%{self.name('n')}"
         self.label(head)
-        self.do(f"{counter} = phi {kind} [ {start}, %{before} ], [ {after}, %{latch} ]")
+        self.do(f"{counter} = phi {kind} [ {start}, %{before} ], [ {after}, %{back} ]")
         with self.scope():
             yield counter if kind == whole else self.op(f"sext {kind} {counter} to {whole}")
         self.do(f"br label %{latch}")
         self.label(latch)
         self.do(f"{after} = add {'nsw ' if order == 's' else 'nuw '}{kind} {counter}, {step}")
         more = self.fresh(f"icmp {order}lt {kind} {after}, {stop}")
-        self.do(f"br i1 {more}, label %{head}, label %{out}")
+        if between is None:
+            self.do(f"br i1 {more}, label %{head}, label %{out}")
+        else:
+            look = self.name("look")
+            self.do(f"br i1 {more}, label %{look}, label %{out}")
+            self.label(look)
+            with self.scope():
+                between()
+            self.do(f"br label %{back}")
+            self.label(back)
+            self.do(f"br label %{head}")
         self.label(out)
 
     def text(self, result: str = "void") -> str:

@@ -12,9 +12,9 @@ from xlac_sdk.capi import Api
 from xlac_sdk.capi.weights import HEADER, MAGIC, MIX, STEP
 
 
-def entry(api: Api, machines: Sequence[Machine], room: int, mark: str, texts: Sequence[tuple[str, ...]]) -> str:
+def entry(api: Api, machines: Sequence[Machine], room: int, mark: str, texts: Sequence[tuple[str, ...]], watched: Sequence[bool]) -> str:
     """The module with the functions of the header, `room` bytes for weights that are inside, and what the variants
-    would otherwise call in the C library."""
+    would otherwise call in the C library. `watched`: which of them look whether they are to stop."""
     machine = machines[0]
     needed = {"memcpy"} if any("llvm.memcpy" in text for part in texts for text in part) else set()
     needed |= {"memset"} if api.state_bytes else set()
@@ -25,6 +25,7 @@ def entry(api: Api, machines: Sequence[Machine], room: int, mark: str, texts: Se
         triple=machine.triple,
         bits=machine.pointer_bits,
         variants=len(machines),
+        watched=[int(one) for one in watched],
         block=room,
         mark=mark,
         needed=needed,

@@ -14,6 +14,7 @@ from xlac_cpu.link import archive
 from xlac_cpu.machine import Machine
 from xlac_sdk.capi import Api, Weights, api_of, header, weights_file
 from xlac_sdk.capi.weights import HEADER
+from xlac_sdk.looks import Looks
 from xlac_sdk.package import Package, Packaging, Variant
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -68,7 +69,8 @@ class Making:
         for variant, machine in zip(self.variants, self.machines, strict=True):
             places = layout.places_ahead(variant.program, constants, self.api.arena_start)
             texts.append(tuple(module.emit(variant.program, variant.target, machine, places).values()))
-        return unit.Unit(entry(self.api, self.machines, len(self.data), self.mark, texts), tuple(texts), self.api.functions)
+        watched = [Looks(variant.program).long for variant in self.variants]
+        return unit.Unit(entry(self.api, self.machines, len(self.data), self.mark, texts, watched), tuple(texts), self.api.functions)
 
     @cached_property
     def image(self) -> bytes:

@@ -17,7 +17,9 @@ declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
+declare void @PyErr_Restore(ptr, ptr, ptr)
 declare i32 @posix_memalign(ptr, i64, i64)
+declare i64 @pthread_self()
 
 define ptr @call(ptr %self, ptr %args, i64 %given, ptr %names) #0 {
 entry:
@@ -36,9 +38,17 @@ entry:
   %sizes = load i64, ptr %sizes.at
   %arrays = add i64 %inputs, %outputs
   %words = add i64 %arrays, %sizes
-  %io = alloca ptr, i64 %words
+  %words.all = add i64 %words, 1
+  %io = alloca ptr, i64 %words.all
   %made = alloca ptr, i64 %outputs
   %fresh = alloca ptr
+  %stop = alloca [${stop_bytes} x i8], align 8
+  %limits.at = getelementptr i8, ptr %plan, i64 ${plan_limits}
+  %limits = load ptr, ptr %limits.at
+  %limited = load i32, ptr %limits
+  %free = icmp eq i32 %limited, 0
+  br i1 %free, label %begin, label %other ; time-outs are not for the quick way
+begin:
   %named = icmp ne ptr %names, null
   br i1 %named, label %names.count, label %positional
 
@@ -261,6 +271,37 @@ ready:
   %release.at = getelementptr i8, ptr %plan, i64 ${plan_release}
   %release = load i64, ptr %release.at
   %long = icmp ne i64 %release, 0
+  %host.at = getelementptr i8, ptr %plan, i64 ${plan_host}
+  %host = load ptr, ptr %host.at
+  %watched = icmp ne ptr %host, null
+  br i1 %watched, label %run.watched, label %run.any
+run.watched: ; see stop.py for what it looks at
+  %last.at = getelementptr ptr, ptr %io, i64 %words
+  store ptr %stop, ptr %last.at
+  call void @llvm.memset.p0.i64(ptr align 8 %stop, i8 0, i64 ${stop_bytes}, i1 false)
+  %deadline.at = getelementptr i8, ptr %stop, i64 ${stop_deadline}
+  store i64 9223372036854775807, ptr %deadline.at
+  %owner.at = getelementptr i8, ptr %stop, i64 ${stop_owner}
+  %owner = call i64 @pthread_self()
+  store i64 %owner, ptr %owner.at
+  %stop.host.at = getelementptr i8, ptr %stop, i64 ${stop_host}
+  store ptr %host, ptr %stop.host.at
+  %watched.thread = call ptr @PyEval_SaveThread()
+  %ended = call i32 %run(ptr %io, ptr %fixed, ptr %arena, ptr %pool)
+  call void @PyEval_RestoreThread(ptr %watched.thread)
+  %flag = load i32, ptr %stop
+  %stopped = icmp ne i32 %flag, 0
+  br i1 %stopped, label %run.stopped, label %give.back
+run.stopped:
+  %type.kept.at = getelementptr i8, ptr %stop, i64 ${stop_type}
+  %value.kept.at = getelementptr i8, ptr %stop, i64 ${stop_value}
+  %trace.kept.at = getelementptr i8, ptr %stop, i64 ${stop_trace}
+  %type.kept = load ptr, ptr %type.kept.at
+  %value.kept = load ptr, ptr %value.kept.at
+  %trace.kept = load ptr, ptr %trace.kept.at
+  call void @PyErr_Restore(ptr %type.kept, ptr %value.kept, ptr %trace.kept)
+  br label %give.back
+run.any:
   br i1 %long, label %run.free, label %run.held
 run.free:
   %thread = call ptr @PyEval_SaveThread()
@@ -271,6 +312,7 @@ run.held:
   call void %run(ptr %io, ptr %fixed, ptr %arena, ptr %pool)
   br label %give.back
 give.back:
+  %raised.in = phi i1 [ false, %run.free ], [ false, %run.held ], [ false, %run.watched ], [ true, %run.stopped ]
   br i1 %needs, label %arena.push, label %results
 arena.push:
   %list = getelementptr i8, ptr %plan, i64 ${plan_arenas}
@@ -280,6 +322,8 @@ arena.push:
   br label %results
 
 results:
+  br i1 %raised.in, label %undo, label %give
+give:
   %single = icmp eq i64 %outputs, 1
   br i1 %single, label %one, label %several
 one:
@@ -303,7 +347,7 @@ packed:
   ret ptr %tuple
 
 undo: ; an exception is set: drop the outputs made so far
-  %u = phi i64 [ %o, %output.make ], [ %outputs, %no.memory ], [ %outputs, %several ], [ %u.next, %undo.one ]
+  %u = phi i64 [ %o, %output.make ], [ %outputs, %no.memory ], [ %outputs, %several ], [ %outputs, %results ], [ %u.next, %undo.one ]
   %u.more = icmp sgt i64 %u, 0
   br i1 %u.more, label %undo.one, label %undone
 undo.one:
@@ -340,5 +384,6 @@ done:
 }
 
 declare void @free(ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 attributes #0 = { nounwind }
