@@ -75,6 +75,7 @@ def agree(model: Compiled, seed: int, limit: float, which: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 12080, 12040, 12020])
+@pytest.mark.sampled(2)
 def test_loops_and_branches_in_each_other(backend: CudaBackend, counts: Counts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     if version:
         monkeypatch.setenv("STANDIN_VERSION", str(version))

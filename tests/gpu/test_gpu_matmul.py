@@ -63,6 +63,7 @@ def named(kernel: Kernel) -> set[str]:
 
 
 @pytest.mark.parametrize("turned", TURNS)
+@pytest.mark.sampled(2)
 def test_sizes_and_layouts(turned: tuple[bool, bool]) -> None:
     for m, n, k in SIZES:
         agree(group(Kind.DOT, matmul(m, n, k, turned)), PLAIN)
@@ -177,6 +178,7 @@ def test_special_values_pass_through() -> None:
 
 @pytest.mark.parametrize("target", [PLAIN, CORES], ids=["eight", "warps"])
 @pytest.mark.parametrize("dtype", [D.F32, D.BF16, D.F64, D.I8])
+@pytest.mark.sampled(2)
 def test_few_rows(dtype: DType, target: Target, request: pytest.FixtureRequest) -> None:
     """Each size in half of the layouts, with --all in every one."""
     sizes = ((1, 64, 96), (1, 37, 67), (3, 40, 32), (70, 1, 130), (64, 2, 64), (8, 24, 16), (6, 5, 4))
@@ -197,6 +199,7 @@ def test_few_rows_read_the_large_operand_once_in_sixteen_bytes() -> None:
 
 @pytest.mark.parametrize("turned", TURNS)
 @pytest.mark.parametrize("dtype", [D.BF16, D.F16, D.I8])
+@pytest.mark.sampled(3)
 def test_tensor_cores(dtype: DType, turned: tuple[bool, bool], request: pytest.FixtureRequest) -> None:
     """Each type in every layout; bf16 in two of three sizes, with --all in all."""
     sizes = ((16, 32, 16), (17, 50, 48), (24, 20, 160)) if dtype is D.BF16 else ((17, 37, 67),)
@@ -263,6 +266,7 @@ def test_shared_memory_fits() -> None:
 
 
 @pytest.mark.parametrize("dtype", [D.F32, D.BF16])
+@pytest.mark.sampled(2)
 def test_blocks_share_long_sums(dtype: DType) -> None:
     """Where a product has fewer blocks than the machine has multiprocessors; a second kernel adds and goes on."""
     target = replace(PLAIN if dtype is D.F32 else CORES, processors=20)

@@ -62,7 +62,7 @@ def written(program: Program) -> set[object]:
     ],
     ids=["bf16", "few rows", "groups", "turned", "f32", "open"],
 )  # fmt: skip
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_weights_are_dequantised_on_their_way(node: Node) -> None:
     """Scales and zero points of columns or groups; one kernel."""
     sizes = {"m": 17} if not isinstance(node.shape[0], int) else {}
@@ -71,6 +71,7 @@ def test_weights_are_dequantised_on_their_way(node: Node) -> None:
 
 
 @pytest.mark.parametrize(("kind", "dtype", "k"), [("layer_norm", D.BF16, 48), ("layer_norm", D.F32, 37), ("rms_norm", D.F16, 48)])
+@pytest.mark.sampled(4)
 def test_rows_are_normalised_on_their_way(kind: str, dtype: DType, k: int) -> None:
     """What rows are reduced to comes from a kernel of its own; the normalised array is written by nobody."""
     program = agree(normalised(300, 16, k, dtype, kind), target=FEW)

@@ -51,6 +51,7 @@ def maps(kernel: Kernel) -> list[TensorMap]:
 
 
 @pytest.mark.parametrize("turned", ["nt", "nn", "tt", "tn"])
+@pytest.mark.sampled(2)
 def test_layouts(turned: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every operand may lie along the sum or along its own side; rings go round, the last tiles are partly empty."""
     for module in (specialized, warpgroups):
