@@ -21,6 +21,7 @@ READERS = {
     ".pt2": "xlac.frontends.torch",
 }
 """The module whose `load` reads files of a suffix; every other file is a spec."""
+SPECS = "xlac.spec.load"
 
 
 def load(
@@ -31,12 +32,14 @@ def load(
     allow_outside: bool = False,
     training: bool = False,
     precision: str = "",
+    weights: bool = True,
 ) -> Model:
     """A model from a file, or from an object that one of the importers knows. A Model is returned as it is.
 
     `dims` fixes or narrows symbolic sizes. `params` overrides the build-time constants of a spec; of an imported
     model it fixes inputs to values. With `training`, a spec may have a section that says how it is trained. `precision`
-    is "default" or "fast" whatever a spec says, "" as it says. Raises SourceError.
+    is "default" or "fast" whatever a spec says, "" as it says. Without `weights` a spec's files of weights are not opened.
+    Raises SourceError.
     """
     if isinstance(source, Model):
         return as_precise(source, precision)
@@ -48,7 +51,8 @@ def load(
             refuse(opened)
     with within(operations=OPERATIONS):
         look("reading the model")
-        found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training)
+        without = {} if weights or _reader(source) != SPECS else {"weights": False}
+        found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training, **without)
     return as_precise(replace(found, graph=spread(found.graph)), precision)
 
 
@@ -59,7 +63,7 @@ def as_precise(model: Model, precision: str) -> Model:
 
 def _reader(source: object) -> str:
     if isinstance(source, str | Path):
-        return READERS.get(Path(source).suffix.lower(), "xlac.spec.load")
+        return READERS.get(Path(source).suffix.lower(), SPECS)
     home = type(source).__module__  # told by name, without importing a library to ask
     if home.partition(".")[0] == "onnx":
         return READERS[".onnx"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xlac.cli.options import chosen, spec_options
+
+if TYPE_CHECKING:
+    from xlac.model import Model
 
 COLUMNS = ("node", "op", "shape", "parameters", "flops", "bytes")
 
@@ -16,7 +19,10 @@ COLUMNS = ("node", "op", "shape", "parameters", "flops", "bytes")
 @spec_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the totals only.")
-def command(spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outside: bool, as_json: bool, quiet: bool) -> None:
+@click.option("--weights", "tensors", is_flag=True, help="List every tensor that the model learns, with its type; no weights file is opened.")
+def command(
+    spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outside: bool, as_json: bool, quiet: bool, tensors: bool
+) -> None:  # fmt: skip
     """Check SPEC: report every problem at once, else show every node and the totals."""
     import json
 
@@ -24,6 +30,13 @@ def command(spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outsi
     from xlac.spec.summary import summarize
 
     options = chosen(spec, dim, sets, allow_outside)
+    if tensors:
+        types = learned(load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside, training=True, weights=False))
+        if as_json:
+            click.echo(json.dumps(types, indent=1, ensure_ascii=False))
+        for name, type in types.items() if not as_json else ():
+            click.echo(f"{name.ljust(max(map(len, types)))}  {type}")
+        return
     model = load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside, training=True)
     found = summarize(model)
     if as_json:
@@ -42,6 +55,14 @@ def command(spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outsi
     click.echo(f"flops       {total['flops']:,}")
     click.echo(f"traffic     {total['bytes']:,} bytes if every node reads and writes memory")
     click.echo(f"peak memory {total['peak_bytes']:,} bytes of values at once, before fusion; parameters apart")
+
+
+def learned(model: Model) -> dict[str, str]:
+    """The type of every tensor that a model learns, by name."""
+    from xlac.ops.leaf import Param
+
+    params = [(node.op, node.type) for node in model.graph.nodes() if isinstance(node.op, Param)]
+    return {op.name: str(type) for op, type in params if op.kind == "weight"}
 
 
 def _count(number: Any) -> str:

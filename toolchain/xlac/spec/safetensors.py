@@ -20,10 +20,10 @@ from xlac.ir.dims import static
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.reading import note
+from xlac.spec.tensor_files import MAX_RANK, BadFile, Tensor, lacking
 from xlac_sdk.dtypes import DType
 
 MAX_HEADER = 100 * 2**20
-MAX_RANK = 64
 _DTYPES = {
     "F64": DType.F64, "F32": DType.F32, "F16": DType.F16, "BF16": DType.BF16, "I64": DType.I64, "I32": DType.I32,
     "I16": DType.I16, "I8": DType.I8, "U64": DType.U64, "U32": DType.U32, "U16": DType.U16, "U8": DType.U8,
@@ -31,20 +31,6 @@ _DTYPES = {
 }  # fmt: skip
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 CHUNK = 16 * 2**20  # bytes written at once
-
-
-class BadFile(ValueError):
-    """A file that is not safetensors, or not a safe one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """One tensor of a file: bytes `start` to `stop` of the data."""
-
-    dtype: DType | str  # text for a type that xlac lacks
-    shape: tuple[int, ...]
-    start: int
-    stop: int
 
 
 class SafetensorsFile(Mapping[str, Array]):
@@ -69,11 +55,9 @@ class SafetensorsFile(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         tensor = self.tensors[name]
-        if isinstance(tensor.dtype, str):
-            raise BadFile(f"tensor {name!r} has element type {tensor.dtype}, which xlac lacks")
-        dtype = tensor.dtype.numpy
+        dtype = lacking(name, tensor.dtype).numpy
         begin = self._data + tensor.start
-        count = (tensor.stop - tensor.start) // tensor.dtype.nbytes
+        count = (tensor.stop - tensor.start) // dtype.itemsize
         array = np.frombuffer(self._map, np.uint8, tensor.stop - tensor.start, begin) if count else np.empty(0, np.uint8)
         if begin % dtype.itemsize:  # a mapped view must be aligned for its type
             array = array.copy()

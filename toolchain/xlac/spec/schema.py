@@ -231,9 +231,11 @@ class WeightsSpec(Strict):
     file: Annotated[
         Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")],
         Discriminator(lambda value: "<list>" if isinstance(value, list) else "<text>"),
-    ] | None = Field(default=None, description="a safetensors file, or several")  # fmt: skip
+    ] | None = Field(default=None, description="a file, or several: safetensors, .npz, or a state dict of PyTorch")  # fmt: skip
     rename: dict[str, str] = Field(default={}, description="regular expression: text, applied to the names in the file")
     tensors: dict[str, TypeText] = Field(default={}, description="types that the tensors must have")
+    ignore: list[str] = Field(default=[], description="patterns of tensors in the file that the model does not use, such as '*.num_batches_tracked'")
+    widen: bool = Field(default=False, description="whether f16, bf16 and f32 in the file may be wider floats in the model, of the same values")
     init: InitSpec | None = Field(default=None, description="draws what no file gives")
 
 

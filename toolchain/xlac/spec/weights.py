@@ -15,12 +15,15 @@ from xlac.spec import arithmetic, schema
 from xlac.spec.arithmetic import Constants
 from xlac.spec.document import Entry, resolved
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
+from xlac_sdk.dtypes import DType
 
 if TYPE_CHECKING:
-    from xlac.spec.safetensors import SafetensorsFile, Tensor
+    from xlac.spec.tensor_files import Tensor, TensorFile
     from xlac_sdk.source import Span
 
 MAX_LISTED = 20
+NARROWER = {DType.F64: (DType.F32, DType.F16, DType.BF16), DType.F32: (DType.F16, DType.BF16)}
+"""Floats all of whose values a wider one has."""
 
 
 class Weights(Mapping[str, Array]):
@@ -56,7 +59,7 @@ class Stored:
         return given if isinstance(given, schema.WeightsSpec) else schema.WeightsSpec(file=given)
 
     @cached_property
-    def names(self) -> dict[str, tuple[SafetensorsFile, str]]:
+    def names(self) -> dict[str, tuple[TensorFile, str]]:
         """Every tensor by the name that the spec knows it by: its file, and its name there."""
         if self.entry is None:
             return {}
@@ -86,7 +89,18 @@ class Stored:
         tensor = file.tensors[own]
         if tensor.dtype is not type.dtype or tensor.shape != type.shape:
             raise Fault("XL3006", f"tensor {name} is {described(tensor)} in {file.path.name}, and the constant is {type}", span)
-        return file[own]
+        return elements(file, own)
+
+
+def elements(file: TensorFile, name: str) -> Array:
+    """The elements of a tensor. Raises SourceError where the file turns out to be damaged."""
+    from xlac.spec.tensor_files import BadFile
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    try:
+        return file[name]
+    except BadFile as error:
+        raise SourceError(Diagnostic("XL3004", f"{file.path}: {error}")) from None
 
 
 def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> Weights:
@@ -116,8 +130,8 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> We
     for name, node in wanted.items():
         if name in names:
             file, old = names[name]
-            if fits(file, old, name, node, at, report):
-                makers[name] = lambda file=file, old=old: file[old]  # type: ignore[misc]
+            if fits(file, old, name, node, at, report, spec.widen):
+                makers[name] = _read(file, old, node.type)
         elif spec.init is not None:
             if not drawable(name, node, place, report):
                 continue
@@ -125,10 +139,23 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> We
         elif stored.readable:
             missing.append(name)
     if stored.readable:
-        listed(missing, wanted, [n for n in names if n not in wanted and n not in stored.constants], at, report)
+        extra = [n for n in names if n not in wanted and n not in stored.constants]
+        listed(missing, wanted, not_ignored(extra, spec.ignore, place, report), at, report)
     if spec.init is not None:
         dead_patterns(spec.init, wanted, place, report)
     return Weights(makers)
+
+
+def _read(file: TensorFile, name: str, type: Type) -> Callable[[], Array]:
+    def make() -> Array:
+        found = elements(file, name)
+        if found.dtype == type.dtype.numpy:
+            return found
+        wider = found.astype(type.dtype.numpy)
+        wider.flags.writeable = False
+        return wider
+
+    return make
 
 
 def _drawn(name: str, type: Type, init: schema.InitSpec) -> Callable[[], Array]:
@@ -148,12 +175,12 @@ def drawable(name: str, node: Node, place: Place, report: Report) -> bool:
     return True
 
 
-def read(spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allow_outside: bool) -> tuple[list[SafetensorsFile], bool]:
+def read(spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allow_outside: bool) -> tuple[list[TensorFile], bool]:
     """The files, and whether all of them could be read."""
-    from xlac.spec.safetensors import BadFile, SafetensorsFile
+    from xlac.spec.tensor_files import BadFile, opened
 
     texts = [] if spec.file is None else [spec.file] if isinstance(spec.file, str) else spec.file
-    found: list[SafetensorsFile] = []
+    found: list[TensorFile] = []
     seen: dict[str, str] = {}
     good = True
     for i, text in enumerate(texts):
@@ -164,7 +191,7 @@ def read(spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allo
             good = False
             continue
         try:
-            file = SafetensorsFile(path)
+            file = opened(path)
         except FileNotFoundError:
             names = [p.name for p in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
             report.add("XL3001", f"no such file: {text}", spot.span, nearest(text, names))
@@ -183,15 +210,28 @@ def read(spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allo
     return found, good
 
 
-def fits(file: SafetensorsFile, old: str, name: str, node: Node, at: Place, report: Report) -> bool:
-    """Whether a tensor of a file has the type that the model wants."""
+def fits(file: TensorFile, old: str, name: str, node: Node, at: Place, report: Report, widen: bool) -> bool:
+    """Whether a tensor of a file has the type that the model wants, or, where `widen` permits it, a narrower float's."""
     tensor, wanted = file.tensors[old], node.type
     named = name if name == old else f"{name} ({old} in the file)"
-    if tensor.dtype is not wanted.dtype or tensor.shape != wanted.shape:
+    wider = tensor.dtype in NARROWER.get(wanted.dtype, ())
+    if tensor.shape != wanted.shape or (tensor.dtype is not wanted.dtype and not (widen and wider)):
+        hint = "weights: {file: …, widen: true} reads it as the wider type" if wider and tensor.shape == wanted.shape else ""
         report.add("XL3006", f"tensor {named} is {described(tensor)} in {file.path.name}, and the model needs {wanted}",
-                   node.origin.span if node.origin else at.span)  # fmt: skip
+                   node.origin.span if node.origin else at.span, hint)  # fmt: skip
         return False
     return True
+
+
+def not_ignored(extra: list[str], patterns: list[str], place: Place, report: Report) -> list[str]:
+    """The tensors that the model does not use and no pattern permits; a pattern that fits none of them is reported."""
+    from fnmatch import fnmatchcase
+
+    for i, pattern in enumerate(patterns):
+        if not any(fnmatchcase(name, pattern) for name in extra):
+            report.add("XL3011", f"this pattern fits no tensor that the model does not use: {pattern!r}", place.at("ignore", i).span,
+                       nearest(pattern, extra))  # fmt: skip
+    return [name for name in extra if not any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def described(tensor: Tensor) -> str:
@@ -211,7 +251,7 @@ def listed(missing: list[str], wanted: Mapping[str, Node], extra: list[str], at:
         names = ", ".join(sorted(extra)[:MAX_LISTED]) + (", …" if len(extra) > MAX_LISTED else "")
         plural = "s" if len(extra) > 1 else ""
         report.add("XL3007", f"{len(extra)} tensor{plural} of the file that the model does not use: {names}", at.span,
-                   "rename them, or remove them from the file")  # fmt: skip
+                   "rename them, or let weights ignore them: ignore: [PATTERN]")  # fmt: skip
 
 
 def _similar(name: str, extra: list[str]) -> str:
