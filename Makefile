@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-DISTRIBUTIONS := -e backend_sdk -e backends/reference -e backends/c -e backends/cpu -e backends/cuda
-PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml backends/*/pyproject.toml)
+DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda
+PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
 .PHONY: demo test test-all cuda test-onnx test-cross test-jax lint types specs conformance pycuda test-cuda test-gpu gpu-wheels fuzz fuzz-inputs docs bless bench-setup bench bench-gpu clean test-torch
 

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 DISTRIBUTIONS = {
     ".": ("xlac", "toolchain/xlac"),
     "backend_sdk": ("xlac_sdk", "backend_sdk/xlac_sdk"),
+    "runtime": ("xlac_runtime", "runtime/xlac_runtime"),
     "backends/reference": ("xlac_reference", "backends/reference/xlac_reference"),
     "backends/c": ("xlac_c", "backends/c/xlac_c"),
     "backends/cpu": ("xlac_cpu", "backends/cpu/xlac_cpu"),

@@ -138,9 +138,9 @@ def aligned(nbytes: int) -> Bytes:
     return block[skip : skip + nbytes]
 
 
-def weights_of(file: Path, place: Weights) -> Bytes | None:
-    """The file of weights as a library wants it: read, mapped, or None when the weights are inside."""
-    match place:
+def weights_of(file: Path, place: Weights, copy: bool = False) -> Bytes | None:
+    """The file of weights as a library wants it: read, mapped, or None when the weights are inside. A `copy` is not mapped."""
+    match Weights.FILE if copy and place is Weights.MMAP else place:
         case Weights.FILE:
             data = np.fromfile(file, np.uint8)
             block = aligned(len(data))

@@ -1,0 +1,86 @@
+"""An artefact as Python calls it: checked by its manifest, opened by the SDK, or by the backend of a device that needs one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac_sdk.backend import Array, Executable
+from xlac_sdk.call_binding import Parameters, as_inputs, by_name, check_outputs, output_shape
+from xlac_sdk.capi.opened import opened
+from xlac_sdk.manifest import Manifest, read
+from xlac_sdk.package import Artefact
+from xlac_sdk.sizes import of_call
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+NATIVE = ("cpu", "c")  # targets whose artefacts are shared libraries with the C API
+
+
+class Model:
+    """A loaded artefact; `manifest` says what it is.
+
+    Call it with arrays in the order of the model's inputs or by name; one output is returned as an array, several as a dict by
+    name. A dtype or shape that differs raises SourceError naming the input. Several threads may call it at once.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
+        self.manifest = manifest
+        artefact = manifest.artefact(folder)
+        self._program = artefact.program
+        _check_types(artefact)
+        self._executable = _opened(artefact, manifest.target, copy_weights)
+        self.inputs = tuple(slot.name for slot in self._program.inputs)
+        self.outputs = tuple(slot.name for slot in self._program.outputs)
+        self._parameters = Parameters(self.inputs)
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
+        given = as_inputs(self._program.inputs, by_name(self._parameters, arrays, named))
+        sizes = of_call(self._program, given)
+        made = {s.name: np.empty(output_shape(s, sizes), s.dtype.numpy) for s in self._program.outputs}
+        self._executable.run(given, made)
+        return made if len(made) > 1 else made[self.outputs[0]]
+
+    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
+        """Computes into arrays that the caller owns, each C-contiguous, writable, and of the exact dtype and shape."""
+        given = as_inputs(self._program.inputs, by_name(self._parameters, (), inputs))
+        check_outputs(self._program.outputs, out, given, of_call(self._program, given))
+        self._executable.run(given, out)
+
+    def reset(self) -> None:
+        """Sets the model's state to zero, where it began; does nothing for a model without any."""
+        if self._program.state_bytes:
+            self._executable.reset()
+
+    def __repr__(self) -> str:
+        return f"<Model {self.manifest.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)}; {self.manifest.target}>"
+
+
+def load(folder: str | Path, *, copy_weights: bool = False) -> Model:
+    """The artefact in a folder, callable. With `copy_weights` a file of weights is read and not mapped.
+
+    Raises SourceError for a folder that is no artefact or whose files are not as they were written, and UnsupportedError for one
+    that cannot run here.
+    """
+    place = Path(folder)
+    return Model(place, read(place), copy_weights)
+
+
+def _opened(artefact: Artefact, target: str, copy_weights: bool) -> Executable:
+    if target.partition(":")[0] in NATIVE:
+        return opened(artefact, copy_weights)
+    from xlac_sdk.registry import find
+
+    return find(target).open(artefact)
+
+
+def _check_types(artefact: Artefact) -> None:
+    """Raises UnsupportedError for an element type that NumPy lacks, where nothing is installed that has it."""
+    for slot in (*artefact.program.inputs, *artefact.program.outputs):
+        try:
+            slot.dtype.numpy  # noqa: B018
+        except ModuleNotFoundError as error:
+            problem = f"'{slot.name}' is {slot.dtype}, which NumPy lacks, and {error.name} is not installed"
+            raise UnsupportedError(Diagnostic("XL5004", problem, hint="pip install 'xlac-runtime[bf16]'")) from None
