@@ -30,6 +30,7 @@ _HOMES = {
     "UnsupportedError": "xlac_sdk.source",
     "LimitError": "xlac_sdk.source",
     "DeadlineError": "xlac_sdk.source",
+    "CheckFailed": "xlac.failures",
 }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xlac.failures import FACT, Watched, public
 from xlac.results import Results
 from xlac_sdk import stopping
 from xlac_sdk.backend import Array, Executable
@@ -30,6 +31,9 @@ class Compiled:
 
     def __init__(self, program: Program, target: Target, executable: Executable, artifact: Path | None = None) -> None:
         self.artifact = artifact  # in the cache, where the code came from or went to
+        self.whole = program  # with the record of a checked one, which callers do not see
+        if program.facts.get(FACT):
+            executable, program = Watched(executable, program), public(program)
         self.program, self.target, self.executable = program, target, executable
         self._names = tuple(slot.name for slot in program.inputs)
         self._parameters = Parameters(self._names)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from xlac.cache import Cache
 from xlac.collection import paused
 from xlac.compiled import Compiled
+from xlac.failures import Asked, kinds
 from xlac.identity import key_of
 from xlac.ir.dims import UNBOUNDED, OpenSize
 from xlac.memory.alternate import caches
@@ -26,6 +27,8 @@ from xlac.passes.pipeline import Observer, optimize
 from xlac.passes.quantize import Quantised, quantised
 from xlac.passes.specialize import substituted
 from xlac.passes.trace import Trace
+from xlac.passes.watch import facts as checks_told
+from xlac.passes.watch import watched
 from xlac.passes.weights import Weights
 from xlac.schedule.fusion import partition
 from xlac.schedule.gpu.instructions import permitted
@@ -72,16 +75,18 @@ def compile(
     precision: str = "",
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
+    checked: Asked = None,
 ) -> Compiled | Specializing:
     """What `xlac.compile` does (`kept.py` says what it takes and raises) when nothing kept on disk answers."""
     asked(variants, sizes)
     backend = find(target)
+    looked = kinds(checked)
     facts = backend.target(Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads))
 
     def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
         with within(max_compile_seconds, max_compile_memory):
             again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}, precision=precision) if model is None else model
-            return executable(lower(specialized(again, sizes), facts), backend)
+            return executable(lower(watched(specialized(again, sizes), looked), facts), backend)
 
     model = None
     with within(max_compile_seconds, max_compile_memory):
@@ -93,7 +98,7 @@ def compile(
             return Specializing(undecided.interface, made)
         if model.dims and sizes == "specialize":
             return Specializing(model.interface, made)
-        return executable(lower(unfixed(model), facts, variants=variants), backend)
+        return executable(lower(watched(unfixed(model), looked), facts, variants=variants), backend)
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
@@ -166,7 +171,7 @@ def _lower(
         look("schedules and the memory plan")
         program = plan(groups, schedules, weights, model.state, model.dims.values(), caches(target))
         check_addressable(program)
-        told = {"precision": model.precision, "extents": model.extents, "forms": model.forms}
+        told = {"precision": model.precision, "extents": model.extents, "forms": model.forms, **checks_told(model)}
         program = replace(program, facts={**program.facts, **{key: value for key, value in told.items() if value}})
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program, done)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xlac.compiler import compile
+from xlac.failures import Asked
 from xlac.frontends.arguments import Arguments
 from xlac.frontends.jax import Lowered, jitted, lower
 from xlac.model import Model
@@ -131,12 +132,12 @@ def _text(aval: Any) -> str:
 
 def from_jax(
     function: Callable[..., Any], *example_args: Any, jit: Mapping[str, Any] | None = None, target: str = "cpu", threads: int | None = None,
-    **example_named: Any,
+    checked: Asked = None, **example_named: Any,
 ) -> JaxFunction:  # fmt: skip
     """A function of JAX compiled for arguments like the examples: arrays, nests of them, or `jax.ShapeDtypeStruct`s.
 
     `jit` are options of `jax.jit`, such as static_argnums and donate_argnums; a function that is jitted already brings
-    its own. Sizes of `jax.export.symbolic_shape` stay open. Needs JAX: pip install 'xlac[jax]'. Raises SourceError.
+    its own. Sizes of `jax.export.symbolic_shape` stay open. `checked` is that of `xlac.compile`. Needs JAX: pip install 'xlac[jax]'. Raises SourceError.
     """
-    options = {"target": target} | ({} if threads is None else {"threads": threads})
+    options = {"target": target, "checked": checked} | ({} if threads is None else {"threads": threads})
     return JaxFunction(function, example_args, example_named, dict(jit or {}), options)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 
 from xlac.compiler import compile
+from xlac.failures import Asked
 from xlac.frontends.arguments import Arguments
 from xlac.frontends.nests import Nest, flatten, is_number, unflatten
 from xlac.frontends.receivers import Receiver, unchanged
@@ -188,18 +189,19 @@ def _shown(jitted: Jitted, arguments: Arguments) -> str:
 def jit(traced: Function) -> Jitted: ...
 @overload
 def jit(
-    *, target: str = ..., threads: int | None = ..., cpu: str = ..., triple: str = ..., arch: str = ..., precision: str = ...
-) -> Callable[[Function], Jitted]: ...
+    *, target: str = ..., threads: int | None = ..., cpu: str = ..., triple: str = ..., arch: str = ..., precision: str = ...,
+    checked: Asked = ...,
+) -> Callable[[Function], Jitted]: ...  # fmt: skip
 def jit(
     traced: Callable[..., Any] | None = None, *, target: str = "cpu", threads: int | None = None, cpu: str = "", triple: str = "",
-    arch: str = "", precision: str = "",
+    arch: str = "", precision: str = "", checked: Asked = None,
 ) -> Any:  # fmt: skip
     """Compiles a function: `@xlac.jit` or `@xlac.jit(target="cpu", threads=2, precision="fast")`.
 
     What it takes means what it means to `xlac.compile`; `precision` is "default", or "fast", which docs/SPEC.md explains.
     Raises SourceError for a precision that there is not.
     """
-    options = {"target": target, "threads": threads, "cpu": cpu, "triple": triple, "arch": arch, "precision": chosen_precision(precision)}
+    options = {"target": target, "threads": threads, "cpu": cpu, "triple": triple, "arch": arch, "precision": chosen_precision(precision), "checked": checked}
     if traced is None:
         return lambda inner: Jitted(inner, options)
     return Jitted(traced, options)

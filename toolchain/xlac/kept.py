@@ -23,6 +23,7 @@ import numpy as np
 from xlac.cache import Cache
 from xlac.compiled import Compiled
 from xlac.digest import digest
+from xlac.failures import Asked, kinds
 from xlac.identity import compiler, machine
 from xlac.reading import Files, content, note, noted, unchanged
 from xlac.settings import settings
@@ -60,6 +61,7 @@ def compile(
     precision: str = "",
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
+    checked: Asked = None,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
 
@@ -68,6 +70,9 @@ def compile(
     "symbolic", once for all within their bounds: then `variants` are sizes (`{"batch": 1}`) that this one program has
     code of its own for. One whose sizes depend on values of its inputs is compiled for each set of those.
     `precision` is "default" or "fast" whatever the model says, "" as it says: docs/SPEC.md has what fast permits.
+    With `checked` the program finds indices out of range, NaN that appears, integers divided by zero and sizes that do not
+    fit, and a call raises `xlac.CheckFailed`, which names the node: True, kinds of checks ("bounds,infinity"; "all"), or
+    None for what XLAC_CHECKED says.
     One compilation (each, of a model that has several) takes at most `max_compile_seconds` and, beside what the process has,
     `max_compile_memory` bytes, or LimitError is raised; what is kept does not depend on these.
     Raises SourceError, UnsupportedError or LimitError.
@@ -75,10 +80,10 @@ def compile(
     A file that was compiled before, and has not changed, is taken from the cache on disk; of one whose sizes are open, the
     program of each set of them is.
     """
-    place = None
+    place, looked = None, kinds(checked)
     request = Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads)
     if isinstance(source, str | os.PathLike):
-        place = entry(source, target, request, dims, params, sizes, variants, precision)
+        place = entry(source, target, request, dims, params, sizes, variants, precision, looked)
     kept = place.load() if place else None
     if kept is not None:
         return kept
@@ -92,7 +97,7 @@ def compile(
         if place and isinstance(source, str | os.PathLike):
             note(Path(source))
         made = compile_now(
-            source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch, precision=precision,
+            source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch, precision=precision, checked=looked,
             max_compile_seconds=max_compile_seconds, max_compile_memory=max_compile_memory,
         )  # fmt: skip
     if not place or not isinstance(source, str | os.PathLike):
@@ -102,7 +107,7 @@ def compile(
         return made
 
     def asked(found: Mapping[str, int]) -> Entry | None:
-        return entry(source, target, request, {**(dims or {}), **found}, params, precision=precision)
+        return entry(source, target, request, {**(dims or {}), **found}, params, precision=precision, checked=looked)
 
     return keeping(made, files, asked)
 
@@ -173,24 +178,25 @@ class Entry(NamedTuple):
 def entry(
     source: str | os.PathLike[str], target: str, request: Request, dims: Mapping[str, int | str] | None = None,
     params: Mapping[str, object] | None = None, sizes: str = "specialize", variants: Sequence[Mapping[str, int]] = (), precision: str = "",
+    checked: Sequence[str] = (),
 ) -> Entry | None:  # fmt: skip
     """The place for what a user asks; None when nothing is kept, or this cannot be. Raises SourceError for an unknown target."""
     backend, now = find(target), settings()
     if now.cache is None:
         return None
-    key = question(source, backend, request, dims or {}, params or {}, sizes, variants, precision)
+    key = question(source, backend, request, dims or {}, params or {}, sizes, variants, precision, checked)
     return None if key is None else Entry(Cache(now.cache, now.cache_bytes), key, backend)
 
 
 def question(
     source: str | os.PathLike[str], backend: Backend, request: Request, dims: Mapping[str, Any], params: Mapping[str, Any], sizes: str,
-    variants: Sequence[Mapping[str, int]] = (), precision: str = "",
+    variants: Sequence[Mapping[str, int]] = (), precision: str = "", checked: Sequence[str] = (),
 ) -> str | None:  # fmt: skip
     """The name of the entry for what a user asks; None for what has no name (a file that cannot be read, an array)."""
     try:
         asked = {
             "source": os.path.abspath(source), "content": content(source), "dims": dict(dims), "params": dict(params),
-            "sizes": sizes, "precision": precision, "variants": [dict(one) for one in variants], "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
+            "sizes": sizes, "precision": precision, "checked": list(checked), "variants": [dict(one) for one in variants], "target": backend.name, "request": asdict(request), "compiler": compiler(backend), "machine": machine(),
         }  # fmt: skip
         return digest(json.dumps(asked, sort_keys=True))
     except (OSError, TypeError, ValueError):
@@ -199,7 +205,7 @@ def question(
 
 def keep(cache: Cache, key: str, backend: Backend, made: Compiled) -> bool:
     """Puts a compilation into the cache, where it can be: its code is there, and it needs no steps to be loaded."""
-    program, summary = made.program, backend.summary(made.program)
+    program, summary = made.whole, backend.summary(made.whole)
     artifact = made.artifact
     if artifact is None or summary is None or artifact.parents[2] != cache.folder:
         return False

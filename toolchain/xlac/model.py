@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from xlac.failures import Check
 from xlac.ir.dims import Symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
@@ -41,6 +42,7 @@ class Model:
     kernels: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)  # custom op -> target -> hand-written file
     extents: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # output -> axis -> output with its real size
     forms: Mapping[str, Any] = field(default_factory=dict)  # what the caller gets, where outputs are parts of sequences
+    checks: tuple[Check, ...] = ()  # of a checked model, whose last output is then the record of what failed
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -12,16 +12,17 @@ CACHE_BYTES = 1 << 30
 
 
 class Settings(NamedTuple):
-    """XLAC_THREADS, XLAC_CACHE (a folder; `off` or `0` for none) and XLAC_CACHE_BYTES."""
+    """XLAC_THREADS, XLAC_CACHE (a folder; `off` or `0` for none), XLAC_CACHE_BYTES and XLAC_CHECKED."""
 
     threads: int
     cache: str | None  # a folder; None: compile without a cache
     cache_bytes: int
+    checked: bool | str = False  # 1: every program is checked; or the kinds of checks, as `xlac.compile` takes them
 
 
 def settings() -> Settings:
     """The settings now. Raises SourceError for a value that makes no sense."""
-    return Settings(_number("XLAC_THREADS", 1, 1, 1024), _cache(), _number("XLAC_CACHE_BYTES", CACHE_BYTES, 0, 1 << 50))
+    return Settings(_number("XLAC_THREADS", 1, 1, 1024), _cache(), _number("XLAC_CACHE_BYTES", CACHE_BYTES, 0, 1 << 50), _checked())
 
 
 def _number(name: str, default: int, low: int, high: int) -> int:
@@ -32,6 +33,11 @@ def _number(name: str, default: int, low: int, high: int) -> int:
         problem = f"{name}={text!r} must be a whole number from {low} to {high}"
         raise SourceError(Diagnostic("XL5040", problem, hint="correct it, or unset it"))
     return int(text)
+
+
+def _checked() -> bool | str:
+    text = os.environ.get("XLAC_CHECKED", "").lower()
+    return {"": False, "0": False, "off": False, "1": True, "on": True}.get(text, text)
 
 
 def _cache() -> str | None:

@@ -172,6 +172,8 @@ def tell(trace: Any, wanted: bool) -> None:
 def open_model(choice: Any, ranges: Container[str] = ()) -> Any:
     """The model that the options name, its open sizes but `ranges` fixed at `opt` (said on standard error)."""
     from xlac.compiler import specialized, unfixed
+    from xlac.failures import kinds
+    from xlac.passes.watch import watched
     from xlac.sources import load
 
     model = load(
@@ -183,7 +185,7 @@ def open_model(choice: Any, ranges: Container[str] = ()) -> Any:
         fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in closed.items())
         click.echo(f"note: {fixed} (the sizes' opt; --dim chooses others)", err=True)
     model = replace(specialized(replace(model, dims=closed)), dims=kept)
-    return unfixed(model) if kept else model
+    return watched(unfixed(model) if kept else model, kinds(choice.checked))
 
 
 def read_graph(file: Path, model: Any) -> Any:

@@ -30,6 +30,7 @@ class Chosen:
     allow_outside: bool = False
     arch: str = ""
     precision: str = ""
+    checked: bool | str | None = None  # as `xlac.compile` takes it
 
 
 def request(choice: Chosen) -> Request:
@@ -129,7 +130,7 @@ def spec_options(function: Command) -> Command:
 
 
 def target_options(function: Command) -> Command:
-    """--target, --threads, --cpu, --triple, --arch and --precision."""
+    """--target, --threads, --cpu, --triple, --arch, --precision, --checked and --checks."""
     decorators = [
         click.option("--target", "-t", default="cpu", show_default=True, help="The backend to compile for."),
         click.option(
@@ -140,6 +141,8 @@ def target_options(function: Command) -> Command:
         click.option("--arch", default="", help="The GPU architecture to compile for (sm_90a); default this machine's."),
         click.option("--precision", type=click.Choice(["default", "fast"]), default=None,
                      help="What compiling may do to rounding, whatever SPEC says; docs/SPEC.md has what fast permits."),
+        click.option("--checked", is_flag=True, help="Report indices out of range, NaN that appears, integers divided by 0: docs/SPEC.md has more."),
+        click.option("--checks", default=None, metavar="KINDS", help="The same for some of bounds, division, nan, infinity, sizes, or for all."),
     ]
     for decorator in reversed(decorators):
         function = decorator(function)
@@ -149,13 +152,15 @@ def target_options(function: Command) -> Command:
 def chosen(
     spec: Path, dim: tuple[str, ...], sets: tuple[str, ...], allow_outside: bool, target: str = "cpu",
     threads: int | None = None, cpu: str = "", triple: str = "", arch: str = "", precision: str | None = None,
+    checked: bool = False, checks: str | None = None,
 ) -> Chosen:  # fmt: skip
     """The values of both groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
     params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
     from xlac.settings import settings
 
-    return Chosen(spec, target, threads or settings().threads, cpu, triple, dims, params, allow_outside, arch, precision or "")
+    looked = checks or (True if checked else None)
+    return Chosen(spec, target, threads or settings().threads, cpu, triple, dims, params, allow_outside, arch, precision or "", looked)
 
 
 def is_artefact(spec: Path) -> bool:
@@ -165,7 +170,7 @@ def is_artefact(spec: Path) -> bool:
 
 def artefact(spec: Path, **options: Any) -> Path:
     """The folder of an artefact. A usage error for an option that only compiling has."""
-    for name in ("dim", "sets", "threads", "cpu", "triple", "arch", "precision"):
+    for name in ("dim", "sets", "threads", "cpu", "triple", "arch", "precision", "checked", "checks"):
         if options.get(name):
             option = "--set" if name == "sets" else f"--{name}"
             raise click.UsageError(f"{option} is for specs; an artefact is as it was built")

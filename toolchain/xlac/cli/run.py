@@ -66,11 +66,12 @@ def spec_run(given: dict[str, str], archive: Path | None, seed: int, options: di
     from xlac import kept
     from xlac.cli.build import peak
     from xlac.cli.options import request
+    from xlac.failures import kinds
 
     choice = chosen(**options)
     place = None
     if not choice.allow_outside:
-        place = kept.entry(choice.spec, choice.target, request(choice), choice.dims, choice.params, precision=choice.precision)
+        place = kept.entry(choice.spec, choice.target, request(choice), choice.dims, choice.params, precision=choice.precision, checked=kinds(choice.checked))
     program = place.load() if place else None
     if program is None:
         program, inputs = _compiled(choice, place, given, archive, seed)
@@ -95,7 +96,9 @@ def _compiled(
         note(choice.spec)
         model, decided = opened(choice, given, archive)
         inputs = gather(model, given, archive, seed, decided)
-        program = compile(model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple, arch=choice.arch)
+        program = compile(
+            model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple, arch=choice.arch, checked=choice.checked
+        )
     if isinstance(program, Specializing):
         return program.specialize(inputs), inputs
     if place and not decided:

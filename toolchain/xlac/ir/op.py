@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
+from xlac.ir.faults import APPEARING, Fault
 from xlac.ir.types import Type, Types
 from xlac_sdk.kernel import Expr
 
@@ -110,6 +111,15 @@ class Op(ABC):
 
     def bodies(self) -> Sequence[Any]:
         """The graphs inside this operation (loop bodies, branches, reducers)."""
+        return ()
+
+    @property
+    def creates(self) -> frozenset[str]:
+        """Which of NaN and infinity the result may hold where no operand does; a class may say so for all of its kind."""
+        return APPEARING
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        """Values that this operation gives a result for, but should not have been given: what a checked program reports."""
         return ()
 
 

@@ -36,6 +36,7 @@ class Relu(Direct):
     """max(x, 0)."""
 
     mnemonic, accepts = "relu", NUMBERS
+    creates = frozenset()
 
     def formula(self, *xs: Node) -> Node:
         return build.maximum(xs[0], 0)
@@ -49,6 +50,7 @@ class Relu6(Direct):
     """max(x, 0), at most 6."""
 
     mnemonic, accepts = "relu6", NUMBERS
+    creates = frozenset()
 
     def formula(self, *xs: Node) -> Node:
         return build.minimum(build.maximum(xs[0], 0), 6)
@@ -266,6 +268,7 @@ class Identity(Direct):
     """x itself."""
 
     mnemonic, accepts = "identity", ANY
+    creates = frozenset()
 
     def expand(self, *inputs: Node) -> Node:
         return inputs[0]
@@ -302,6 +305,7 @@ class Clip(Formula):
     """
 
     mnemonic, accepts = "clip", NUMBERS
+    creates = frozenset()
     operands = ("x", "low?", "high?")
     min: float | int | None = None
     max: float | int | None = None

@@ -30,6 +30,8 @@ def every(shape: Ints, /, **attributes: object) -> list[Sample]:
 class View(Composite):
     """One tensor, rearranged: the shape is that of the expansion."""
 
+    creates = frozenset()
+
     def infer(self, *types: Type) -> Types:
         found = self.expand(*(build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(types)))
         return several([x.type for x in found]) if isinstance(found, tuple) else found.type

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.dims import Dim
+from xlac.ir.faults import Fault
 from xlac.ir.graph import Node
 from xlac.ir.op import Composite, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, INTEGERS, check_dtype, check_one_dtype, dims
+from xlac.ops.faults import outside
 from xlac.ops.index import DynUpdate
 from xlac.ops.probability import Softmax
 from xlac_sdk.dtypes import DType
@@ -288,6 +290,10 @@ class AttentionWithCache(Heads):
         first = build.maximum(build.minimum(first, length(room, time)), 0)
         y = self.attended(queries, keys, values, [causal(time, room, first)])
         return self.joined(y, q.type.rank), keys, values
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        q, cache, position = inputs[0], inputs[3], inputs[5]
+        return outside(position, (cache.shape[2] - self.apart(q, self.heads).shape[2] + 1,), what="position")
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xlac.ir.dims import Dim, Shape
+from xlac.ir.faults import Fault
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, INTEGERS, check_dtype, fits
+from xlac.ops.faults import outside
 from xlac.ops.index import Gather
 from xlac_sdk.dtypes import DType
 
@@ -24,11 +26,17 @@ def wrapped(indices: Node, size: Dim) -> Node:
     return build.from_end(indices, size) if isinstance(size, int) else indices
 
 
+def from_either_end(indices: Node, size: Dim) -> Sequence[Fault]:
+    """Indices that `wrapped` does not bring inside."""
+    return outside(indices, (size,), wraps=isinstance(size, int))
+
+
 @declare
 class Embedding(Composite):
     """Rows of a learned table: `weight` (count, dim), one row for each index; indices are clamped into range."""
 
     mnemonic = "embedding"
+    creates = frozenset()
     operands = ("indices",)
     count: int = 0
     dim: int = 0
@@ -55,6 +63,9 @@ class Embedding(Composite):
         indices, weight = inputs
         return build.take(weight, indices, 0)
 
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        return outside(inputs[0], (self.count,))
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         shapes: list[Ints] = [(5,), (), (2, 3), (0,), (1000,)]
@@ -69,6 +80,7 @@ class Take(Composite):
     """Whole slices of x along `axis` at indices of any shape; negative ones count from the end, others are clamped."""
 
     mnemonic = "take"
+    creates = frozenset()
     operands = ("x", "indices")
     axis: int = 0
 
@@ -87,6 +99,10 @@ class Take(Composite):
             return build.full(0, self.infer(x.type, indices.type).shape, x.type.dtype)
         return build.take(x, wrapped(indices, x.shape[axis]), axis)
 
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, indices = inputs
+        return from_either_end(indices, x.shape[normal_axis(self.axis, x.type.rank)])
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, Ints, int]] = [((7,), (3,), 0), ((7, 5), (2, 3), 0), ((3, 7), (4,), 1), ((3, 7, 2), (), 1), ((7,), (0,), 0), ((0, 3), (2,), 1), ((99,), (1000,), 0)]
@@ -99,6 +115,7 @@ class TakeAlongAxis(Composite):
     """Elements of x at indices along `axis`, which have x's other extents; negative ones count from the end."""
 
     mnemonic = "take_along_axis"
+    creates = frozenset()
     operands = ("x", "indices")
     axis: int = -1
 
@@ -117,6 +134,10 @@ class TakeAlongAxis(Composite):
             start_index_map=(axis,), index_vector_dim=x.type.rank, slice_sizes=tuple(0 if size == 0 else 1 for size in x.shape),
         )  # fmt: skip
         return Node.of(op, x, wrapped(indices, x.shape[axis]))
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, indices = inputs
+        return from_either_end(indices, x.shape[normal_axis(self.axis, x.type.rank)])
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -141,6 +162,7 @@ class GatherNd(Composite):
     """Slices of x at full or partial indices: each vector along the last axis of `indices` says where, in the first axes of x."""
 
     mnemonic = "gather_nd"
+    creates = frozenset()
     operands = ("x", "indices")
 
     def infer(self, *types: Type) -> Type:
@@ -162,6 +184,12 @@ class GatherNd(Composite):
         )  # fmt: skip
         return Node.of(op, x, indices)
 
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, indices = inputs
+        depth = indices.shape[-1]
+        assert isinstance(depth, int)
+        return outside(indices, x.shape[:depth], indices.type.rank - 1)
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, Ints]] = [((7, 5), (3, 2)), ((7, 5), (3, 1)), ((7, 5, 2), (2, 3, 2)), ((7,), (0, 1)), ((7, 5), (2,))]
@@ -174,6 +202,7 @@ class OneHot(Composite):
     """1 where the position along a new axis equals the index, 0 elsewhere; an index out of range gives all 0."""
 
     mnemonic = "one_hot"
+    creates = frozenset()
     operands = ("indices",)
     depth: int = 0
     axis: int = -1
@@ -194,6 +223,9 @@ class OneHot(Composite):
         wide = DType.U64 if indices.type.dtype is DType.U64 else DType.I64
         spread = build.spread(build.cast(indices, wide), result.shape, [a for a in range(result.rank) if a != axis])
         return build.cast(build.compare(spread, "eq", build.iota(result.shape, axis, wide)), self.dtype)
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        return outside(inputs[0], (self.depth,))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -235,6 +267,7 @@ class Tril(Triangle):
     """x on and below diagonal `k` of its last two axes, 0 above."""
 
     mnemonic = "tril"
+    creates = frozenset()
     k: int = 0
 
     def evaluate(self, *arrays: Array) -> Array:
@@ -246,6 +279,7 @@ class Triu(Triangle):
     """x on and above diagonal `k` of its last two axes, 0 below."""
 
     mnemonic = "triu"
+    creates = frozenset()
     k: int = 0
 
     def evaluate(self, *arrays: Array) -> Array:

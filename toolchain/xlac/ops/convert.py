@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xlac.ir.faults import INFINITY
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import numeric
@@ -26,6 +27,7 @@ class Cast(Elementwise):
     """
 
     mnemonic = "cast"
+    creates = frozenset({INFINITY})
     dtype: DType = DType.F32
 
     def infer(self, *types: Type) -> Type:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.dims import Dim, static
+from xlac.ir.faults import Fault
+from xlac.ir.graph import Node
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops.checks import check_axes, check_dtype
@@ -33,6 +35,11 @@ class DimSize(Elementwise):
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         size = inputs[0].type.shape[self.axis]
         return Const(size, DType.I32) if isinstance(size, int) else build.cast(build.lift(size), DType.I32)
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        from xlac.ops.faults import holds
+        
+        return holds(inputs[0].shape[self.axis], DType.I32, f"the size of axis {self.axis}")
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

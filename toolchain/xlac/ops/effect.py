@@ -51,6 +51,7 @@ class Barrier(Elementwise):
     """x itself; no rewrite moves, merges or removes anything across it."""
 
     mnemonic = "barrier"
+    creates = frozenset()
 
     def infer(self, *types: Type) -> Type:
         (x,) = types

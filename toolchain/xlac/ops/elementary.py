@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
+from xlac.ir.faults import Fault
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, declare
 from xlac.ops import build, native, scalar
 from xlac.ops.checks import NUMBERS
+from xlac.ops.faults import divided
 from xlac.ops.formula import Direct
 
 
@@ -43,6 +46,7 @@ class Sign(Direct):
     """-1, 0 or 1; zeros and NaN stay as they are."""
 
     mnemonic, accepts = "sign", NUMBERS
+    creates = frozenset()
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
@@ -121,6 +125,10 @@ class FloorDivide(Direct):
         found = np.floor_divide(x, np.where(y == 0, 1, y))
         return np.where(y == 0, np.array(-1).astype(x.dtype), found)
 
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, y = inputs
+        return divided(x, y)
+
 
 def _crosses(x: Node, y: Node) -> Node:
     """Whether truncated division of signed integers left a remainder of the other sign than y's."""
@@ -155,6 +163,10 @@ class Mod(Direct):
             rest = np.fmod(x, y)
             return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
         return np.where(y == 0, x, np.mod(x, np.where(y == 0, 1, y)))
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, y = inputs
+        return divided(x, y, overflows=False)
 
 
 @declare

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xlac.ir.dims import Dim, static
-from xlac.ir.graph import Graph
+from xlac.ir.dims import Dim, Shape, static
+from xlac.ir.faults import Fault
+from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import bodies, numeric
@@ -61,6 +62,7 @@ class Gather(Elementwise):
     """
 
     mnemonic = "gather"
+    creates = frozenset()
     operands = ("x", "indices")
     offset_dims: tuple[int, ...] = ()
     collapsed_slice_dims: tuple[int, ...] = ()
@@ -132,6 +134,13 @@ class Gather(Elementwise):
         for axis, spot in zip(self._kept(len(shape)), sorted(self.offset_dims), strict=True):
             where[axis] = build.add(where[axis], at[spot])
         return x.read(tuple(where))
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, indices = inputs
+        if 0 in self.slice_sizes:
+            return ()
+        counts = [x.shape[axis] - self.slice_sizes[axis] + 1 for axis in self.start_index_map]
+        return out_of_range(indices, counts, self.index_vector_dim)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -290,6 +299,17 @@ class Scatter(Op):
     def bodies(self) -> Sequence[Any]:
         return () if self.body is None else (self.body,)
 
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        count = (len(inputs) - 1) // 2
+        x, indices, update = inputs[0], inputs[count], inputs[count + 1]
+        sizes: list[Dim] = [1] * x.type.rank
+        for axis, spot in zip(self._window(x.type.rank), sorted(self.update_window_dims), strict=True):
+            sizes[axis] = update.shape[spot]
+        if 0 in update.shape:
+            return ()
+        counts = [x.shape[axis] - sizes[axis] + 1 for axis in self.scatter_dims_to_operand_dims]
+        return out_of_range(indices, counts, self.index_vector_dim)
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         def case(x: Ints, indices: Ints, updates: Ints, combine: str = "add", dtype: DType = DType.F32, /, **given: object) -> Sample:
@@ -313,6 +333,7 @@ class DynSlice(Elementwise):
     """The part of x of the given `sizes` that begins at `starts`, one scalar an axis, clamped so that it lies inside."""
 
     mnemonic = "dyn_slice"
+    creates = frozenset()
     operands = ("x", "*starts")
     sizes: tuple[Dim, ...] = ()
 
@@ -336,12 +357,37 @@ class DynSlice(Elementwise):
         first = [index_element(s.read(()), limit) for s, limit in zip(starts, limits, strict=True)]
         return x.read(tuple(build.add(f, i) for f, i in zip(first, at, strict=True)))
 
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, *starts = inputs
+        return starts_out_of_range(starts, x.shape, self.sizes)
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, Ints]] = [((), ()), ((7,), (3,)), ((7,), (7,)), ((7,), (0,)), ((0,), (0,)), ((3, 5), (2, 2)), ((2, 3, 5), (1, 3, 2)), ((4999,), (4000,))]
         found = [Sample((Type(DType.F32, s), *[Type(DType.I32)] * len(s)), {"sizes": k}, ("normal", "index")) for s, k in cases]
         found += [Sample((Type(d, (9,)), Type(DType.I64)), {"sizes": (4,)}, ("normal", "index")) for d in DType]
         return found + [Sample((Type(DType.F32, (9,)), Type(d)), {"sizes": (4,)}, ("normal", "special")) for d in DType if d.is_integer]
+
+
+def out_of_range(indices: Node, counts: Sequence[Dim], axis: int) -> Sequence[Fault]:
+    """Starts of slices that would not lie inside, by how many starts there are for each position along an axis."""
+    from xlac.ops.faults import outside
+
+    if axis == indices.type.rank:
+        return outside(indices, counts)
+    return outside(indices, counts, axis)
+
+
+def starts_out_of_range(starts: Sequence[Node], shape: Shape, sizes: Shape) -> Sequence[Fault]:
+    """The same for starts that are scalars, one an axis."""
+    from xlac.ops.faults import outside
+
+    if 0 in sizes:
+        return ()
+    found: list[Fault] = []
+    for axis, (start, limit, size) in enumerate(zip(starts, shape, sizes, strict=True)):
+        found += outside(start, (limit - size + 1,), what=f"the start along axis {axis},")
+    return found
 
 
 def check_starts(mnemonic: str, x: Type, starts: Sequence[Type], first: int) -> None:
@@ -357,6 +403,7 @@ class DynUpdate(Elementwise):
     """x with the part that begins at `starts` replaced by `update`; the starts are clamped so that it fits."""
 
     mnemonic = "dyn_update"
+    creates = frozenset()
     operands = ("x", "update", "*starts")
 
     def infer(self, *types: Type) -> Type:
@@ -393,6 +440,10 @@ class DynUpdate(Elementwise):
             where.append(clamp(position, size - 1))
         new = build.cast(update.read(tuple(where), inside if may_be_empty(update.type) else None), result.dtype.compute)
         return new if inside is None else build.select(inside, new, build.cast(x.read(at), result.dtype.compute))
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, update, *starts = inputs
+        return starts_out_of_range(starts, x.shape, update.shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -8,6 +8,7 @@ from dataclasses import field
 import numpy as np
 
 from xlac.ir.dims import Shape, static
+from xlac.ir.faults import Fault
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare, frozen_array
 from xlac.ir.types import Type, Types
@@ -121,6 +122,11 @@ class Iota(Elementwise):
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         return convert_element(at[self.axis], self.dtype)
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        from xlac.ops.faults import holds
+        
+        return holds(self.shape[self.axis] - 1, self.dtype, "the last number of a count")
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

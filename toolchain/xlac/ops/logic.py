@@ -168,6 +168,7 @@ class Where(Composite):
     """x where the condition is true, y where it is false; the three broadcast."""
 
     mnemonic = "where"
+    creates = frozenset()
     operands = ("condition", "x", "y")
 
     @classmethod

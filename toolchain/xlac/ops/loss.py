@@ -6,12 +6,13 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
+from xlac.ir.faults import Fault
 from xlac.ir.graph import Node
 from xlac.ir.op import Composite, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build, elementary, native, scalar, statistics
 from xlac.ops.checks import FLOATS, INTEGERS, check_dtype, check_one_dtype
-from xlac.ops.choose import TakeAlongAxis
+from xlac.ops.choose import TakeAlongAxis, from_either_end
 from xlac.ops.probability import LogSoftmax
 from xlac_sdk.dtypes import DType
 
@@ -185,6 +186,12 @@ class Classes(Composite):
             shape = (*target.shape[:axis], 1, *target.shape[axis:])
             chosen = build.reshape(TakeAlongAxis(axis).expand(logs, build.reshape(target, shape)), target.shape)
         return build.cast(reduced(build.mul(chosen, -1.0), self.reduction), x.type.dtype)
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, target = inputs
+        if target.type.dtype.is_float:
+            return ()
+        return from_either_end(target, x.shape[normal_axis(self.axis, x.type.rank)])
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -104,6 +104,7 @@ class DecodeFloat(Composite):
     """The numbers that codes of a minifloat `format` stand for, exactly; codes of fewer than 8 bits are the low bits."""
 
     mnemonic = "decode_float"
+    creates = frozenset()  # NaN has codes, which the operand holds then
     operands = ("code",)
     format: str = "f8e4m3fn"
     dtype: DType = DType.F32

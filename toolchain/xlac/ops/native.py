@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
 from xlac.ir.op import Composite, declare
 from xlac.ops import build, convert, scalar
@@ -22,6 +23,7 @@ class Neg(Native):
     """-x; integers wrap."""
 
     mnemonic, primitive, accepts = "neg", Primitive.NEG, NUMBERS
+    creates = frozenset()
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -33,6 +35,7 @@ class Abs(Native):
     """The magnitude of x; the smallest integer stays as it is."""
 
     mnemonic, primitive, accepts = "abs", Primitive.ABS, NUMBERS
+    creates = frozenset()
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -44,6 +47,7 @@ class Ceil(Native):
     """Rounds up to an integer."""
 
     mnemonic, primitive, accepts = "ceil", Primitive.CEIL, FLOATS
+    creates = frozenset()
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -55,6 +59,7 @@ class Trunc(Native):
     """Rounds towards zero to an integer."""
 
     mnemonic, primitive, accepts = "trunc", Primitive.TRUNC, FLOATS
+    creates = frozenset()
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -66,6 +71,7 @@ class Not(Native):
     """Every bit inverted; logical for bool."""
 
     mnemonic, primitive, accepts = "not", Primitive.NOT, BITS
+    creates = frozenset()
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -79,6 +85,7 @@ class Tanh(Native):
     """The hyperbolic tangent."""
 
     mnemonic, primitive, accepts = "tanh", Primitive.TANH, FLOATS
+    creates = frozenset()
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -93,6 +100,7 @@ class Sigmoid(Native):
     """1 / (1 + exp(-x)), the logistic function."""
 
     mnemonic, primitive, accepts = "sigmoid", Primitive.SIGMOID, FLOATS
+    creates = frozenset()
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -129,6 +137,7 @@ class Exp2(Native):
     """2 to the power x."""
 
     mnemonic, primitive, accepts = "exp2", Primitive.EXP2, FLOATS
+    creates = frozenset({INFINITY})
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -164,6 +173,7 @@ class Popcnt(Native):
     """How many bits of x are set."""
 
     mnemonic, primitive, accepts, draws = "popcnt", Primitive.POPCNT, INTEGERS, ("special",)
+    creates = frozenset()
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -182,6 +192,7 @@ class Clz(Native):
     """How many zero bits lead x."""
 
     mnemonic, primitive, accepts, draws = "clz", Primitive.CLZ, INTEGERS, ("special",)
+    creates = frozenset()
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs

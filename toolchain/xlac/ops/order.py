@@ -28,6 +28,7 @@ class Sort(Op):
     """
 
     mnemonic = "sort"
+    creates = frozenset()
     operands = ("*xs",)
     axis: int = 0
     descending: bool = False

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from xlac.ir.faults import Fault
 from xlac.ir.graph import Node
 from xlac.ir.op import Composite, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import ANY, INTEGERS, NUMBERS, check_dtype
-from xlac.ops.choose import GatherNd, check_along, wrapped
+from xlac.ops.choose import GatherNd, check_along, from_either_end, wrapped
 from xlac.ops.index import Scatter
 from xlac_sdk.dtypes import DType
 
@@ -53,6 +54,10 @@ class ScatterElements(Composite):
         op = Scatter((), axes, (), (), axes, x.type.rank, self.combine)
         return Node.of(op, x, vectors, updates)
 
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, indices, _ = inputs
+        return from_either_end(indices, x.shape[normal_axis(self.axis, x.type.rank)])
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, Ints, int]] = [((7,), (3,), 0), ((3, 7), (3, 2), 1), ((7, 3), (9, 3), 0), ((3, 7), (2, 5), 1), ((3, 7), (0, 2), 0)]
@@ -74,6 +79,9 @@ class ScatterAdd(Composite):
 
     def expand(self, *inputs: Node) -> Node:
         return ScatterElements(self.axis, "add").expand(*inputs)
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        return ScatterElements(self.axis, "add").faults(*inputs)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -102,6 +110,10 @@ class ScatterNd(Composite):
         batch, axes = indices.type.rank - 1, tuple(range(depth))
         op = Scatter(tuple(range(batch, updates.type.rank)), axes, (), (), axes, batch, self.combine)
         return Node.of(op, x, indices, updates)
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, indices, _ = inputs
+        return GatherNd().faults(x, indices)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

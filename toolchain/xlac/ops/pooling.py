@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
 from xlac.ir.op import Composite, Sample, ShapeError, declare, family
 from xlac.ir.types import Type
@@ -158,6 +159,7 @@ class MaxPool1d(MaxPool):
     """The largest element under a window that moves over one axis; padding is never the largest."""
 
     mnemonic, rank = "max_pool1d", 1
+    creates = frozenset({INFINITY})
 
 
 @declare
@@ -165,6 +167,7 @@ class MaxPool2d(MaxPool):
     """The largest element under a window that moves over two axes; padding is never the largest."""
 
     mnemonic, rank = "max_pool2d", 2
+    creates = frozenset({INFINITY})
 
 
 @declare
@@ -172,6 +175,7 @@ class MaxPool3d(MaxPool):
     """The largest element under a window that moves over three axes; padding is never the largest."""
 
     mnemonic, rank = "max_pool3d", 3
+    creates = frozenset({INFINITY})
 
 
 @declare
@@ -234,6 +238,7 @@ class GlobalMaxPool(Global):
     """The largest element over all spatial axes, which stay with extent 1 unless `keepdims` is false."""
 
     mnemonic, accepts = "global_max_pool", NUMBERS
+    creates = frozenset({INFINITY})
     keepdims: bool = True
 
     def expand(self, *inputs: Node) -> Node:

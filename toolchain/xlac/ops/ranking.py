@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, family, normal_axis
 from xlac.ir.types import Type, Types
@@ -25,6 +26,7 @@ class Topk(Composite):
     """
 
     mnemonic = "topk"
+    creates = frozenset()
     k: int = 1
     axis: int = -1
     largest: bool = True
@@ -58,6 +60,7 @@ class Argsort(Composite):
     """The positions (i64) that put x in order along `axis`; equal elements keep their order, NaN counts as the largest."""
 
     mnemonic = "argsort"
+    creates = frozenset()
     axis: int = -1
     descending: bool = False
 
@@ -131,6 +134,7 @@ class Cummax(Running):
     """Running maxima along `axis`; NaN stays once met."""
 
     mnemonic = "cummax"
+    creates = frozenset({INFINITY})
 
 
 @declare
@@ -138,3 +142,4 @@ class Cummin(Running):
     """Running minima along `axis`; NaN stays once met."""
 
     mnemonic = "cummin"
+    creates = frozenset({INFINITY})

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xlac.ir.dims import Dim, bounds, static
+from xlac.ir.faults import APPEARING, INFINITY
 from xlac.ir.graph import Graph
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type, Types
@@ -51,6 +52,11 @@ def check_reduced(mnemonic: str, combine: str, body: Graph | None, types: Sequen
     return tuple(xs)
 
 
+def created(combine: str) -> frozenset[str]:
+    """What combining may create: of nothing, the largest is an infinity."""
+    return frozenset({INFINITY}) if combine in ("max", "min") else APPEARING
+
+
 @declare
 class Reduce(Op):
     """Combines all elements along `axes`, which the result lacks.
@@ -71,6 +77,10 @@ class Reduce(Op):
         check_axes(self.axes, xs[0].rank)
         kept = tuple(size for axis, size in enumerate(xs[0].shape) if axis not in self.axes)
         return several([x.with_shape(kept) for x in xs])
+
+    @property
+    def creates(self) -> frozenset[str]:
+        return created(self.combine)
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         if self.body is None:
@@ -143,6 +153,10 @@ class Window(Op):
             )  # fmt: skip
             shape.append(found)
         return several([x.with_shape(tuple(shape)) for x in xs])
+
+    @property
+    def creates(self) -> frozenset[str]:
+        return created(self.combine)
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         result = self.infer(*(Type(DType.of(a.dtype), a.shape) for a in arrays))
@@ -232,6 +246,10 @@ class Cumulative(Op):
         if normal_axis(self.axis, x.rank) != self.axis:
             raise ShapeError(f"axis {self.axis} must count from the start", attribute="axis")
         return x
+
+    @property
+    def creates(self) -> frozenset[str]:
+        return created(self.combine)
 
     def evaluate(self, *arrays: Array) -> Array:
         (x,) = arrays

@@ -7,6 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from xlac.ir.faults import INFINITY, Fault
+from xlac.ir.graph import Node
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import numeric
@@ -86,6 +88,12 @@ class Div(Binary):
 
     mnemonic, primitive = "div", Primitive.DIV
 
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        from xlac.ops.faults import divided
+        
+        x, y = inputs
+        return divided(x, y)
+
 
 @declare
 class Rem(Binary):
@@ -93,12 +101,24 @@ class Rem(Binary):
 
     mnemonic, primitive = "rem", Primitive.REM
 
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        from xlac.ops.faults import divided
+        
+        x, y = inputs
+        return divided(x, y, overflows=False)
+
 
 @declare
 class Pow(Binary):
     """x to the power y. Integers wrap; to a negative power they give the truncated reciprocal (0 gives -1)."""
 
     mnemonic, primitive = "pow", Primitive.POW
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        from xlac.ops.faults import raised
+        
+        x, y = inputs
+        return raised(x, y)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -112,6 +132,7 @@ class Max(Binary):
     """The larger; NaN when either is NaN, and +0 is larger than -0."""
 
     mnemonic, primitive = "max", Primitive.MAX
+    creates = frozenset()
 
 
 @declare
@@ -119,6 +140,7 @@ class Min(Binary):
     """The smaller; NaN when either is NaN, and -0 is smaller than +0."""
 
     mnemonic, primitive = "min", Primitive.MIN
+    creates = frozenset()
 
 
 @declare
@@ -126,6 +148,7 @@ class Floor(Unary):
     """Rounds down to an integer."""
 
     mnemonic, primitive = "floor", Primitive.FLOOR
+    creates = frozenset()
 
 
 @declare
@@ -133,6 +156,7 @@ class Round(Unary):
     """Rounds to the nearest integer, ties to even."""
 
     mnemonic, primitive = "round", Primitive.ROUND
+    creates = frozenset()
 
 
 @declare
@@ -140,6 +164,7 @@ class Exp(Unary):
     """e to the power x."""
 
     mnemonic, primitive = "exp", Primitive.EXP
+    creates = frozenset({INFINITY})
 
 
 @declare
@@ -147,6 +172,7 @@ class Expm1(Unary):
     """exp(x) - 1, accurate near 0."""
 
     mnemonic, primitive = "expm1", Primitive.EXPM1
+    creates = frozenset({INFINITY})
 
 
 @declare
@@ -189,6 +215,7 @@ class Erf(Unary):
     """The error function."""
 
     mnemonic, primitive = "erf", Primitive.ERF
+    creates = frozenset()
 
 
 @declare
@@ -196,6 +223,7 @@ class Atan2(Binary):
     """The angle of the point (y, x), from -pi to pi; the first operand is y."""
 
     mnemonic, primitive, accepts = "atan2", Primitive.ATAN2, FLOATS
+    creates = frozenset()
     operands = ("y", "x")
 
 
@@ -204,6 +232,7 @@ class And(Binary):
     """Bitwise and; logical for bool."""
 
     mnemonic, primitive, accepts = "and", Primitive.AND, BITS
+    creates = frozenset()
 
 
 @declare
@@ -211,6 +240,7 @@ class Or(Binary):
     """Bitwise or; logical for bool."""
 
     mnemonic, primitive, accepts = "or", Primitive.OR, BITS
+    creates = frozenset()
 
 
 @declare
@@ -218,6 +248,7 @@ class Xor(Binary):
     """Bitwise exclusive or; logical for bool."""
 
     mnemonic, primitive, accepts = "xor", Primitive.XOR, BITS
+    creates = frozenset()
 
 
 @declare
@@ -225,6 +256,7 @@ class Shl(Binary):
     """Shifts left; by at least the width it gives 0."""
 
     mnemonic, primitive, accepts, draws = "shl", Primitive.SHL, INTEGERS, ("normal", "index")
+    creates = frozenset()
 
 
 @declare
@@ -232,6 +264,7 @@ class Shr(Binary):
     """Shifts right, copying the sign of signed integers; by at least the width only sign bits are left."""
 
     mnemonic, primitive, accepts, draws = "shr", Primitive.SHR, INTEGERS, ("normal", "index")
+    creates = frozenset()
 
 
 DIRECTIONS = {
@@ -246,6 +279,7 @@ class Compare(Elementwise):
     """Whether x and y stand in a relation (`lt le gt ge eq ne`); with NaN only `ne` is true."""
 
     mnemonic = "compare"
+    creates = frozenset()
     operands = ("x", "y")
     direction: str = "eq"
 
@@ -281,6 +315,7 @@ class Select(Elementwise):
     """x where the condition is true, y where it is false; nothing of the other one shows."""
 
     mnemonic = "select"
+    creates = frozenset()
     operands = ("condition", "x", "y")
 
     def infer(self, *types: Type) -> Type:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xlac.ir.dims import Dim, volume
+from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, family, normal_axis
 from xlac.ir.types import Type
@@ -93,6 +94,7 @@ class ReduceMax(Over):
     """The largest element along `axis`; NaN when there is one, and the least value of the type when there is none."""
 
     mnemonic, combine = "reduce_max", "max"
+    creates = frozenset({INFINITY})
 
 
 @declare
@@ -100,6 +102,7 @@ class ReduceMin(Over):
     """The smallest element along `axis`; NaN when there is one, and the greatest value of the type when there is none."""
 
     mnemonic, combine = "reduce_min", "min"
+    creates = frozenset({INFINITY})
 
 
 class Truth(Over):

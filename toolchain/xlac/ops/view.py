@@ -24,6 +24,7 @@ class Reshape(Elementwise):
     """The same elements in row-major order under another shape."""
 
     mnemonic = "reshape"
+    creates = frozenset()
     shape: Shape = ()
 
     def infer(self, *types: Type) -> Type:
@@ -108,6 +109,7 @@ class Broadcast(Elementwise):
     """Repeats x to fill `shape`; axis i of x is axis `axes[i]` of the result, and an extent of 1 stretches."""
 
     mnemonic = "broadcast"
+    creates = frozenset()
     shape: Shape = ()
     axes: tuple[int, ...] = ()
 
@@ -151,6 +153,7 @@ class Transpose(Elementwise):
     """Reorders axes: axis i of the result is axis `perm[i]` of x."""
 
     mnemonic = "transpose"
+    creates = frozenset()
     perm: tuple[int, ...] = ()
 
     def infer(self, *types: Type) -> Type:
@@ -184,6 +187,7 @@ class Slice(Elementwise):
     """
 
     mnemonic = "slice"
+    creates = frozenset()
     starts: tuple[Dim, ...] = ()
     stops: tuple[Dim, ...] = ()
     steps: tuple[int, ...] = ()
@@ -231,6 +235,7 @@ class Pad(Elementwise):
     """
 
     mnemonic = "pad"
+    creates = frozenset()
     operands = ("x", "value")
     low: tuple[Dim, ...] = ()
     high: tuple[Dim, ...] = ()
@@ -312,6 +317,7 @@ class Concat(Elementwise):
     """Tensors one after another along `axis`."""
 
     mnemonic = "concat"
+    creates = frozenset()
     operands = ("*xs",)
     axis: int = 0
 

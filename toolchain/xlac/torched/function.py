@@ -10,6 +10,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
 from xlac.compiler import compile
+from xlac.failures import Asked
 from xlac.frontends.arguments import Arguments
 from xlac.frontends.torch.exported import Exported, imported
 from xlac.frontends.torch.importer import inputs_of
@@ -105,12 +106,13 @@ def _tensor(program: Any, name: str) -> Any:
 
 
 def from_torch(
-    source: Any, *example_args: Any, dynamic_shapes: Any = None, target: str = "cpu", threads: int | None = None, strict: bool = False
-) -> Torched:
+    source: Any, *example_args: Any, dynamic_shapes: Any = None, target: str = "cpu", threads: int | None = None, strict: bool = False,
+    checked: Asked = None,
+) -> Torched:  # fmt: skip
     """A module (exported with these example arguments), or a program of `torch.export`, compiled.
 
     `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the size in the model. Called like
-    the module, with tensors. `.model` is the model. Raises SourceError, which lists everything that xlac cannot say.
+    the module, with tensors; `checked` is that of `xlac.compile`. `.model` is the model. Raises SourceError, which lists everything that xlac cannot say.
     """
     program, names, arguments = source, {}, None
     if isinstance(source, torch.nn.Module):
@@ -121,7 +123,7 @@ def from_torch(
     elif example_args:
         raise TypeError("a program of torch.export needs no example arguments")
     exported = imported(program, names=names)
-    made = Torched(program, exported, {"target": target, "threads": threads or torch.get_num_threads()}, arguments)
+    made = Torched(program, exported, {"target": target, "threads": threads or torch.get_num_threads(), "checked": checked}, arguments)
     made._name = type(source).__name__
     return made
 

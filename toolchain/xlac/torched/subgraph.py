@@ -31,6 +31,7 @@ class Options:
     threads: int | None = None
     precision: str = "default"
     fallback: bool = True
+    checked: bool | str | None = None
     name: str = "graph"
 
 
@@ -80,7 +81,7 @@ class Subgraph:
         model = Model(graph, {}, self.importer.sizes.symbols)
         model = replace(model, precision=self.options.precision)
         names = {n.name for n in kept}
-        compiled = compile(model, self.options.target, threads=self.options.threads)
+        compiled = compile(model, self.options.target, threads=self.options.threads, checked=self.options.checked)
         return TensorProgram(model, compiled, [i for i in self.inputs if i.name in names], results, self.importer.random.name if seed else "")
 
     def _sizes_needed(self, node: Node) -> bool:
