@@ -6,8 +6,8 @@ among the program's facts. `Watched` reads the one by the other after every call
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +61,8 @@ class Check(NamedTuple):
     def span(self) -> Span | None:
         if self.place is None:
             return None
+        from pathlib import Path
+
         file, line, column, width = self.place
         return Span(Path(file), line, column, width)
 
@@ -68,7 +70,7 @@ class Check(NamedTuple):
     def text(self) -> str:
         """What the check looks for, in one line that holds for every call: what artefacts say."""
         about = self.told.replace("{value}", "a number" if self.kind == "division" else "one of them")
-        where = f"{Path(self.place[0]).name}:{self.place[1]}:{self.place[2]}: " if self.place else ""
+        where = f"{self.place[0].replace(os.sep, '/').rpartition('/')[2]}:{self.place[1]}:{self.place[2]}: " if self.place else ""
         return f"{where}{self.node or 'a node without a name'}: {about} [{CODES[self.kind]}]"
 
     def failed(self, position: int, value: int, turn: int) -> CheckFailed:
