@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from xlac_sdk.cdialect import KEYWORDS
 
 LONGEST = 63  # characters that C99 promises to tell apart
-RUST = frozenset("as async await crate dyn fn impl in let loop match mod move mut pub ref self super trait type use where".split())
+RUST = frozenset(
+    """abstract as async await become box crate dyn final fn gen impl in let loop macro match mod move mut override priv pub ref self super
+    trait type unsafe unsized use where yield""".split()
+)
 OURS = frozenset("context memory memory_bytes weights weight_bytes sizes bytes status".split())
 
 

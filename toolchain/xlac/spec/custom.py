@@ -167,4 +167,4 @@ class Pattern:
         return None
 
     def _known(self, name: str) -> bool:
-        return name in self.constants.params or name.startswith("ፐ")
+        return name in self.constants.params or name.startswith("$")

@@ -1,7 +1,8 @@
 """Text of expressions and types, parsed by Python's grammar and never run by Python.
 
-`$name`, `${…}` and `layer.0.h` are not Python: each is replaced by Python of the same length before
-parsing, so that every place in the tree is a place in the user's text.
+`$name`, `${…}` and `layer.0.h` are not Python: each is replaced by Python of the same length before parsing, so that
+every place in the tree is a place in the user's text. Names in the tree are then spelled as they stand there: what was put in
+their place is never looked at, so nothing that a user may write means it. A `$` begins the names of parameters, and of `${…}`.
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from unicodedata import normalize
 
 MAX_LENGTH = 4000
 MAX_DEPTH = 60
 MAX_BITS = 256  # of an integer, in text or made by arithmetic
 
-_DIGITS = str.maketrans("0123456789", "ሀለሐመሠረሰሸቀበ")
-_LETTERS = {v: k for k, v in _DIGITS.items()}
+_DIGITS = str.maketrans("0123456789", "ABCDEFGHIJ")  # large, for no word of Python is made of these
 _DOTTED = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.\w+)+")
 _PART = re.compile(r"(?<=\.)\d+(?!\w)")
-_PARAM = "ፐ"  # stands for the $ of $name
-_BRACE = "ፑ"  # stands for the $ of ${…}; the braces become parentheses
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # some end a line to Python
+_BRACE = "$"  # the name that is called by ${…}; the braces become parentheses
 _ALLOWED = (
     ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword, ast.Name, ast.Attribute,
     ast.Constant, ast.List, ast.Tuple, ast.Subscript, ast.Slice, ast.IfExp, ast.Starred, ast.expr_context,
@@ -76,21 +79,24 @@ def _character(text: str, line: int, column: int) -> int:
 def _replaced(text: str) -> str:
     """Python of the same length."""
     if "." in text:
-        text = _DOTTED.sub(lambda m: _PART.sub(lambda p: p[0].translate(_DIGITS), m[0]), text)
+        text = _outside(text, lambda part: _DOTTED.sub(lambda m: _PART.sub(lambda p: p[0].translate(_DIGITS), m[0]), part))
     if "$" not in text:
         return text.replace("\n", " ")
     result, closing, i = list(text.replace("\n", " ")), [], 0
     while i < len(text):
         char = text[i]
+        if char in "'\"" and (quoted := _QUOTED.match(text, i)):
+            i = quoted.end()
+            continue
         if char == "$":
+            result[i] = "_"
             if text[i + 1 : i + 2] == "{":
-                result[i], result[i + 1] = _BRACE, "("
+                result[i + 1] = "("
                 closing.append("{")
                 i += 2
                 continue
             if not re.match(r"\w", text[i + 1 : i + 2]):
                 raise Malformed("'$' must be followed by a parameter's name or by {…}", i, code="XL1019")
-            result[i] = _PARAM
         elif char == "}":
             if not closing:
                 raise Malformed("unexpected '}'", i)
@@ -104,6 +110,17 @@ def _replaced(text: str) -> str:
     return "".join(result)
 
 
+def _outside(text: str, change: Callable[[str], str]) -> str:
+    """A text with what stands outside of quotation marks changed."""
+    if "'" not in text and '"' not in text:
+        return change(text)
+    found, end = [], 0
+    for quoted in _QUOTED.finditer(text):
+        found += [change(text[end : quoted.start()]), quoted[0]]
+        end = quoted.end()
+    return "".join([*found, change(text[end:])])
+
+
 @lru_cache(maxsize=65536)
 def parse(text: str) -> Parsed:
     """The tree of an expression. Raises Malformed."""
@@ -112,6 +129,8 @@ def parse(text: str) -> Parsed:
         raise Malformed(message, hint="give its parts names of their own", code="XL4016")
     if not text.strip():
         raise Malformed("an expression is empty")
+    if control := _CONTROL.search(text):
+        raise Malformed(f"the character U+{ord(control[0]):04X} is no part of an expression", control.start())
     replaced = _replaced(text)
     try:
         with warnings.catch_warnings():
@@ -124,8 +143,22 @@ def parse(text: str) -> Parsed:
     if isinstance(tree, ast.Tuple) and tree.elts and tree.col_offset == 0:
         raise Malformed("an expression is one value; this is a list of several", 0, len(text),
                         "name several results in the key: 'a, b: split(x, parts=2)'")  # fmt: skip
+    if replaced != text or not text.isascii():  # Python also spells some letters in another way
+        _spell(text, replaced, tree)
     names = _check(text, replaced, tree)
     return Parsed(text, tree, names)
+
+
+def _spell(text: str, replaced: str, tree: ast.expr) -> None:
+    """Writes every name of a tree as it stands in the text, letters of one meaning (NFKC) alike as in the keys of a spec."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            at, width = _place(text, replaced, node)
+            written = normalize("NFKC", text[at : at + width])
+            if isinstance(node, ast.Name):
+                node.id = written
+            else:
+                node.attr = written.rpartition(".")[2].strip()
 
 
 def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
@@ -151,8 +184,6 @@ def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
         return Malformed("an expression is nested too deeply or holds a number too long", code="XL4016")
     column = max(0, min(column, max(0, len(text) - 1)))
     if message == "'" or not message:
-        message = "this is no expression"
-    if "'" in message and any(c in message for c in (_PARAM, _BRACE)):
         message = "this is no expression"
     return Malformed(message, column, min(width, len(text) - column), hint)
 
@@ -223,9 +254,8 @@ def dotted(node: ast.expr) -> str | None:
         node = node.value
     if not isinstance(node, ast.Name):
         return None
-    parts.append("$" + node.id[1:] if node.id.startswith(_PARAM) else node.id)
-    name = ".".join(reversed(parts))
-    return name if name.isascii() else name.translate(_LETTERS)
+    parts.append(node.id)
+    return ".".join(reversed(parts))
 
 
 def braced(node: ast.Call) -> ast.expr | None:
