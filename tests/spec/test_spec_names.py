@@ -25,20 +25,26 @@ LETTERS = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000
 INNER = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000 and ("a" + chr(c)).isidentifier()]
 
 
-def test_every_letter_is_itself() -> None:
+@pytest.fixture
+def step(request: pytest.FixtureRequest) -> int:
+    """Of the stretches of letters, how many are passed over for one that is tried; every script has several."""
+    return 40 if request.config.getoption("--all") else 40 * 16
+
+
+def test_every_letter_is_itself(step: int) -> None:
     """Every character that may begin a name, and every one that may go on with one: none is another name than it spells."""
     for letters, before in ((LETTERS, ""), (INNER, "a")):
-        for first in range(0, len(letters), 120):
-            some = letters[first : first + 120]
+        for first in range(0, len(letters), step):
+            some = letters[first : first + 40]
             found = parse(f"[{', '.join(f'{before}{c}b' for c in some)}]").names
             assert set(found) == {unicodedata.normalize("NFKC", f"{before}{c}b") for c in some}
             assert not any(name.startswith("$") or "." in name for name in found)
 
 
-def test_every_letter_is_itself_beside_a_parameter() -> None:
+def test_every_letter_is_itself_beside_a_parameter(step: int) -> None:
     """The same where the text holds what is no Python, by which places are kept."""
-    for first in range(0, len(LETTERS), 120):
-        some = LETTERS[first : first + 120]
+    for first in range(0, len(LETTERS), step):
+        some = LETTERS[first : first + 40]
         found = parse(f"[$p, ${{q}}, layer.0.h, {', '.join(f'{c}b' for c in some)}]").names
         assert set(found) == {unicodedata.normalize("NFKC", f"{c}b") for c in some} | {"layer.0.h"}
 

@@ -151,10 +151,11 @@ def parse(text: str) -> Parsed:
 
 def _spell(text: str, replaced: str, tree: ast.expr) -> None:
     """Writes every name of a tree as it stands in the text, letters of one meaning (NFKC) alike as in the keys of a spec."""
+    characters = [n for n, c in enumerate("(" + replaced) for _ in c.encode()]  # ast counts bytes, behind the bracket that we add
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute):
-            at, width = _place(text, replaced, node)
-            written = normalize("NFKC", text[at : at + width])
+            first, last = characters[node.col_offset], characters[(node.end_col_offset or 0) - 1]
+            written = normalize("NFKC", text[first - 1 : last])
             if isinstance(node, ast.Name):
                 node.id = written
             else:
