@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from errno import EISDIR
+from math import prod
 from pathlib import Path
 from zipfile import BadZipFile
 from zlib import error as ZlibError
@@ -12,6 +15,7 @@ from zlib import error as ZlibError
 import numpy as np
 
 from xlac_sdk.backend import Array
+from xlac_sdk.call_binding import as_array, shape_text
 from xlac_sdk.dtypes import DType
 from xlac_sdk.files import regular
 from xlac_sdk.source import Diagnostic, SourceError
@@ -19,13 +23,34 @@ from xlac_sdk.source import Diagnostic, SourceError
 LITERAL = re.compile(r"(?:(?P<shape>\d+(?:x\d+)*)x)?(?P<dtype>[a-z]+\d*)=(?P<values>.*)", re.DOTALL)
 
 
-def read(text: str, name: str) -> Array:
-    """`@file.npy`, or `2x64xf32=1,2,…` (one number fills the shape). Raises SourceError naming the input."""
-    if text.startswith("@"):
-        return load_npy(Path(text[1:]), name)
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers for an input whose type and shape say what they make: one fills it, more are its elements in order."""
+
+    values: tuple[float | int, ...]
+
+    def of(self, name: str, dtype: DType, shape: Sequence[int]) -> Array:
+        """The array. Raises SourceError where the type cannot hold them, or the shape has not as many elements."""
+        if len(self.values) > 1 and len(self.values) != prod(shape):
+            problem = f"input '{name}' has {prod(shape)} elements ({shape_text(tuple(shape))}), and {len(self.values)} numbers are given"
+            raise SourceError(Diagnostic("XL6003", problem))
+        one = as_array(list(self.values) if len(self.values) > 1 else self.values[0], dtype, name)
+        return np.broadcast_to(one if one.ndim == 0 else one.reshape(shape), shape).copy()
+
+
+def read(text: str, name: str) -> Array | Numbers:
+    """`@file.npy`, `file.npy`, `2x64xf32=1,2,…`, or numbers alone, whose type and shape are the input's.
+
+    Raises SourceError naming the input.
+    """
+    if text.startswith("@") or text.endswith(".npy"):
+        return load_npy(Path(text.removeprefix("@")), name)
     match = LITERAL.fullmatch(text)
+    if match is None:
+        with suppress(ValueError):
+            return Numbers(tuple(_number(v) for v in text.strip("[] \n").split(",")))
     if match is None or match["dtype"] not in {d.value for d in DType}:
-        hint = "write @file.npy, random, zeros, ones, or a literal such as 2x64xf32=0.5"
+        hint = "write 2.5, 1,2,3, FILE.npy, random, zeros, ones, or a literal with its type such as 2x64xf32=0.5"
         raise SourceError(Diagnostic("XL6005", f"cannot read '{text}' as the array for '{name}'", hint=hint))
     dtype = DType(match["dtype"]).numpy
     shape = tuple(map(int, match["shape"].split("x"))) if match["shape"] else ()

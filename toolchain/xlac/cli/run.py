@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ Outputs = dict[str, Any]
 @target_options
 @click.option(
     "--input", "-i", "given", multiple=True, metavar="NAME=VALUE",
-    help="@file.npy, random, zeros, ones, or a literal such as 2x64xf32=0.5,…",
+    help="FILE.npy, numbers (2.5 or 1,2,3), random, zeros, ones, or a literal with its type such as 2x64xf32=0.5,…",
 )
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name.")
 @click.option("--output", "-o", "wanted", multiple=True, metavar="NAME=@FILE", help="Write an output as .npy.")
@@ -48,10 +48,12 @@ def command(
 
     arrays = pairs(given, "--input")
     run = artefact_run if is_artefact(options["spec"]) else spec_run
-    outputs = run(arrays, archive, seed, options)
+    files = pairs(wanted, "--output")
+    compared = [name for name, equals, _ in (text.rpartition("=") for text in expected) if equals]
+    outputs = run(arrays, archive, seed, (*files, *compared), options)
 
-    for name, file in pairs(wanted, "--output").items():
-        np.save(Path(file.removeprefix("@")), _output(outputs, name))
+    for name, file in files.items():
+        np.save(Path(file.removeprefix("@")), outputs[name])
     if written:
         np.savez(written, allow_pickle=False, **outputs)
     if not wanted and not written and not expected:
@@ -61,7 +63,7 @@ def command(
     return 0 if compare(outputs, expected, rtol, atol) else 1
 
 
-def spec_run(given: dict[str, str], archive: Path | None, seed: int, options: dict[str, Any]) -> Outputs:
+def spec_run(given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], options: dict[str, Any]) -> Outputs:
     """Compiles a spec, or takes it from the cache, and calls it."""
     from xlac import kept
     from xlac.cli.build import peak
@@ -74,8 +76,9 @@ def spec_run(given: dict[str, str], archive: Path | None, seed: int, options: di
         place = kept.entry(choice.spec, choice.target, request(choice), choice.dims, choice.params, precision=choice.precision, checked=kinds(choice.checked))
     program = place.load() if place else None
     if program is None:
-        program, inputs = _compiled(choice, place, given, archive, seed)
+        program, inputs = _compiled(choice, place, given, archive, seed, named)
     else:
+        check_outputs(named, program.outputs)
         slots = program.program.inputs
         found = brought([slot.name for slot in slots], given, archive)
         inputs = filled(found, {slot.name: (slot.dtype, slot.extents({})) for slot in slots}, given, seed)
@@ -85,7 +88,7 @@ def spec_run(given: dict[str, str], archive: Path | None, seed: int, options: di
 
 
 def _compiled(
-    choice: Chosen, place: Entry | None, given: dict[str, str], archive: Path | None, seed: int
+    choice: Chosen, place: Entry | None, given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str]
 ) -> tuple[Compiled, dict[str, Any]]:
     """A spec's program for the inputs that the user gives, and all inputs; kept where there is a place for it."""
     from xlac.compiler import compile
@@ -95,6 +98,7 @@ def _compiled(
     with noted() as files:
         note(choice.spec)
         model, decided = opened(choice, given, archive)
+        check_outputs(named, model.graph.outputs)
         inputs = gather(model, given, archive, seed, decided)
         program = compile(
             model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple, arch=choice.arch, checked=choice.checked
@@ -106,7 +110,7 @@ def _compiled(
     return program, inputs
 
 
-def artefact_run(given: dict[str, str], archive: Path | None, seed: int, options: dict[str, Any]) -> Outputs:
+def artefact_run(given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], options: dict[str, Any]) -> Outputs:
     """Loads an artefact and calls it; the compiler is not imported."""
     from xlac.cli.build import memory
     from xlac.cli.options import artefact
@@ -114,11 +118,12 @@ def artefact_run(given: dict[str, str], archive: Path | None, seed: int, options
     from xlac_sdk.sizes import solve
 
     program = load(artefact(**options))
+    check_outputs(named, program.outputs)
     needs = program.manifest.memory
     slots = program.program.inputs
     found = brought([s.name for s in slots], given, archive)
     sizes = {symbol.name: symbol.opt for symbol in program.program.sizes}
-    sizes |= solve([(s.name, s.shape) for s in slots], {name: array.shape for name, array in found.items()})
+    sizes |= solve([(s.name, s.shape) for s in slots], shapes_of(found, {s.name: len(s.shape) for s in slots}))
     inputs = filled(found, {s.name: (s.dtype, s.extents(sizes)) for s in slots}, given, seed)
     told = memory(needs.arena, needs.weights, needs.state)
     click.echo(f"{program.manifest.name} on {program.manifest.target}: {told}", err=True)
@@ -143,8 +148,17 @@ def opened(choice: Chosen, given: dict[str, str], archive: Path | None) -> tuple
             wanted = undecided.interface.values - decided
             if not wanted or not wanted <= found.keys():
                 raise
-            params |= {name: found[name] for name in wanted}
+            params |= {name: value(found[name]) for name in wanted}
             decided |= wanted
+
+
+def value(found: Any) -> Any:
+    """What decides a size, as an array."""
+    import numpy as np
+
+    from xlac.cli.arrays import Numbers
+
+    return np.asarray(found.values if len(found.values) > 1 else found.values[0]) if isinstance(found, Numbers) else found
 
 
 def gather(
@@ -157,7 +171,7 @@ def gather(
 
     types = {param(node).name: node.type for node in model.inputs}
     found = {name: array for name, array in brought([*types, *decided], given, archive).items() if name not in decided}
-    sizes = solve(model.inputs, {name: array.shape for name, array in found.items()})
+    sizes = solve(model.inputs, shapes_of(found, {name: len(type.shape) for name, type in types.items()}))
 
     def fixed(dim: Any) -> Any:
         return substitute(dim, {s.name: sizes.get(s.name, s.opt) for s in symbols(dim)})
@@ -167,9 +181,9 @@ def gather(
 
 
 def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -> dict[str, Any]:
-    """The arrays that the user has in files and literals. Raises SourceError for one that the model does not take."""
+    """The arrays and numbers that the user has in files and literals. Raises SourceError for one that the model does not take."""
     from xlac.cli.arrays import KINDS, load_npz, read
-    from xlac_sdk.source import Diagnostic, SourceError
+    from xlac_sdk.call_binding import unknown
 
     found: dict[str, Any] = {}
     if archive is not None:
@@ -179,24 +193,51 @@ def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -
             found[name] = read(text, name)
     for name in (*found, *given):
         if name not in names:
-            hint = f"the model has: {', '.join(names)}"
-            raise SourceError(Diagnostic("XL6001", f"unknown input '{name}'", hint=hint))
+            raise unknown("input", name, [*names])
     return found
+
+
+def shapes_of(found: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The shapes that the user's arrays say, and rows of numbers where the input has one axis."""
+    from xlac.cli.arrays import Numbers
+
+    shapes = {name: value.shape for name, value in found.items() if not isinstance(value, Numbers)}
+    rows = {n: v for n, v in found.items() if isinstance(v, Numbers) and len(v.values) > 1 and ranks.get(n) == 1}
+    return shapes | {name: (len(value.values),) for name, value in rows.items()}
+
+
+def check_outputs(named: Iterable[str], outputs: Iterable[str]) -> None:
+    """Raises SourceError for an output that the user names and the model has not."""
+    from xlac_sdk.call_binding import unknown
+
+    known = [*outputs]
+    for name in named:
+        if name not in known:
+            raise unknown("output", name, known)
 
 
 def filled(
     found: dict[str, Any], types: Mapping[str, tuple[DType, tuple[int, ...]]], given: dict[str, str], seed: int
 ) -> dict[str, Any]:
-    """Every input: what was found, and what was asked for (random when nothing was) of its type."""
+    """Every input: what was found, and what was asked for (random when nothing was) of its type.
+
+    Raises SourceError for an array of another type or shape.
+    """
     import numpy as np
 
-    from xlac.cli.arrays import make
+    from xlac.cli.arrays import Numbers, make
+    from xlac_sdk.call_binding import as_input
 
     generator = np.random.default_rng(seed)
-    return {
-        name: found[name] if name in found else make(given.get(name, "random"), dtype, shape, generator)
-        for name, (dtype, shape) in types.items()
-    }
+    inputs = {}
+    for name, (dtype, shape) in types.items():
+        if name not in found:
+            inputs[name] = make(given.get(name, "random"), dtype, shape, generator)
+        elif isinstance(found[name], Numbers):
+            inputs[name] = found[name].of(name, dtype, shape)
+        else:
+            inputs[name] = as_input(name, dtype, shape, found[name])
+    return inputs
 
 
 def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, atol: float) -> bool:
@@ -218,7 +259,7 @@ def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, ato
             wanted[only] = load_npy(path, only)
     fine = True
     for name, want in wanted.items():
-        got = np.asarray(_output(outputs, name))
+        got = np.asarray(outputs[name])
         if got.shape != want.shape:
             click.echo(f"{name}: shape {got.shape}, expected {want.shape}")
             fine = False
@@ -232,12 +273,3 @@ def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, ato
             click.echo(f"  {int((~close).sum())} of {close.size} elements, first at {place}: {a[place]} != {b[place]}")
             fine = False
     return fine
-
-
-def _output(outputs: dict[str, Any], name: str) -> Any:
-    from xlac_sdk.source import Diagnostic, SourceError
-
-    if name not in outputs:
-        hint = f"the model has: {', '.join(outputs)}"
-        raise SourceError(Diagnostic("XL6001", f"unknown output '{name}'", hint=hint))
-    return outputs[name]

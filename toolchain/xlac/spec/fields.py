@@ -56,7 +56,7 @@ def _text(value: Any) -> Any:
 
 
 def _expression(value: Any) -> Any:
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
+    if isinstance(value, str | int | float):  # a bool is an int to Python, and a value here
         return value
     raise _fail("an expression or the name of a value", value)
 
@@ -99,15 +99,15 @@ _REFERENCE = {"type": "string", "pattern": r"\$"}
 Whole = Annotated[Any, BeforeValidator(_whole), WithJsonSchema({"anyOf": [{"type": "integer"}, _REFERENCE]})]
 Flag = Annotated[Any, BeforeValidator(_flag), WithJsonSchema({"anyOf": [{"type": "boolean"}, _REFERENCE]})]
 Text = Annotated[Any, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
-Expression = Annotated[Any, BeforeValidator(_expression), WithJsonSchema({"type": ["string", "number"]})]
+Expression = Annotated[Any, BeforeValidator(_expression), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 References = Annotated[
     Any,
     BeforeValidator(_references),
     WithJsonSchema({
         "anyOf": [
-            {"type": ["string", "number"]},
-            {"type": "array", "items": {"type": ["string", "number"]}},
-            {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
+            {"type": ["string", "number", "boolean"]},
+            {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+            {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
         ]
     }),
 ]
