@@ -119,8 +119,8 @@ class Manifest:
     provenance: Provenance
     files: Mapping[str, str] = field(default_factory=dict)  # name -> hash
 
-    def artefact(self, folder: Path) -> Artefact:
-        """What the backend is given to load."""
+    def artefact(self, folder: Path, copy_weights: bool = False) -> Artefact:
+        """What the backend is given to load; with `copy_weights` it reads what it would map."""
         symbols = {size.name: size.symbol for size in self.sizes}
         inputs = tuple(t.slot(Role.INPUT, symbols) for t in self.inputs)
         outputs = tuple(t.slot(Role.OUTPUT, symbols) for t in self.outputs)
@@ -129,7 +129,8 @@ class Manifest:
             sizes=tuple(symbols.values()), facts={stopping.LONG: self.long},
         )  # fmt: skip
         package = Package(self.library, self.weights_file, self.needs)
-        return Artefact(folder, program, package, self.weights, self.provenance.machines)
+        weights = Weights.FILE if copy_weights and self.weights is Weights.MMAP else self.weights
+        return Artefact(folder, program, package, weights, self.provenance.machines)
 
     def text(self) -> str:
         """The manifest as its file has it, its own hash last."""

@@ -28,10 +28,10 @@ class Model:
 
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
         self.manifest = manifest
-        artefact = manifest.artefact(folder)
+        artefact = manifest.artefact(folder, copy_weights)
         self._program = artefact.program
         _check_types(artefact)
-        self._executable = _opened(artefact, manifest.target, copy_weights)
+        self._executable = _opened(artefact, manifest.target)
         self.inputs = tuple(slot.name for slot in self._program.inputs)
         self.outputs = tuple(slot.name for slot in self._program.outputs)
         self._parameters = Parameters(self.inputs)
@@ -68,9 +68,9 @@ def load(folder: str | Path, *, copy_weights: bool = False) -> Model:
     return Model(place, read(place), copy_weights)
 
 
-def _opened(artefact: Artefact, target: str, copy_weights: bool) -> Executable:
+def _opened(artefact: Artefact, target: str) -> Executable:
     if target.partition(":")[0] in NATIVE:
-        return opened(artefact, copy_weights)
+        return opened(artefact)
     from xlac_sdk.registry import find
 
     return find(target).open(artefact)

@@ -222,7 +222,10 @@ def test_what_changes_while_it_is_compiled_is_not_kept(
 
     with monkeypatch.context() as slow:
         slow.setattr(compiler, real.__name__, changing)
-        xlac.compile(spec, dims={"n": 2})
+        try:
+            xlac.compile(spec, dims={"n": 2})
+        except xlac.SourceError as error:  # part of the weights may be old, and part new
+            assert "XL3015" in str(error) and how != "renamed" and file != "small.yaml"
     found = xlac.compile(spec, dims={"n": 2})(ROW)
     monkeypatch.setenv("XLAC_CACHE", "off")
     np.testing.assert_array_equal(found, xlac.compile(spec, dims={"n": 2})(ROW))

@@ -25,7 +25,7 @@ from xlac.compiled import Compiled
 from xlac.digest import digest
 from xlac.failures import Asked, kinds
 from xlac.identity import compiler, machine
-from xlac.reading import Files, content, note, noted, unchanged
+from xlac.reading import Files, content, copying, note, noted, steady, unchanged
 from xlac.settings import settings
 from xlac_sdk.backend import Array, Backend, Executable
 from xlac_sdk.dimdata import data_of, dim_of
@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # importing these takes longer than what is done here
     from pathlib import Path
 
     from xlac.sizes import Specializing
+    from xlac_sdk.mapped import MappedFile
 
 SOURCES, PROGRAM, CONSTANTS = "sources.json", "program.json", "constants.bin"
 ALIGN = 64  # bytes, of a constant in the file
@@ -62,6 +63,7 @@ def compile(
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
     checked: Asked = None,
+    copy_weights: bool = False,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an onnx.ModelProto.
 
@@ -75,6 +77,7 @@ def compile(
     None for what XLAC_CHECKED says.
     One compilation (each, of a model that has several) takes at most `max_compile_seconds` and, beside what the process has,
     `max_compile_memory` bytes, or LimitError is raised; what is kept does not depend on these.
+    Weights that are in files are mapped; with `copy_weights` they are read, and the files may be written to then.
     Raises SourceError, UnsupportedError or LimitError.
 
     A file that was compiled before, and has not changed, is taken from the cache on disk; of one whose sizes are open, the
@@ -84,12 +87,12 @@ def compile(
     request = Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads)
     if isinstance(source, str | os.PathLike):
         place = entry(source, target, request, dims, params, sizes, variants, precision, looked)
-    kept = place.load() if place else None
+    kept = place.load(copy_weights) if place else None
     if kept is not None:
         return kept
     from xlac.collection import paused
 
-    with noted() as files, paused():
+    with noted() as files, copying(copy_weights), steady() as maps, paused():
         from pathlib import Path
 
         from xlac.compiler import compile as compile_now
@@ -100,29 +103,35 @@ def compile(
             source, target, dims=dims, params=params, sizes=sizes, variants=variants, threads=threads, cpu=cpu, triple=triple, arch=arch, precision=precision, checked=looked,
             max_compile_seconds=max_compile_seconds, max_compile_memory=max_compile_memory,
         )  # fmt: skip
-    if not place or not isinstance(source, str | os.PathLike):
-        return made
     if isinstance(made, Compiled):
-        place.keep(made, files)
+        if place:
+            place.keep(made, files)
         return made
 
     def asked(found: Mapping[str, int]) -> Entry | None:
+        if not place or not isinstance(source, str | os.PathLike):
+            return None
         return entry(source, target, request, {**(dims or {}), **found}, params, precision=precision, checked=looked)
 
-    return keeping(made, files, asked)
+    return keeping(made, files, asked, maps, copy_weights)
 
 
-def keeping(made: Specializing, files: Files, asked: Callable[[Mapping[str, int]], Entry | None]) -> Specializing:
+def keeping(
+    made: Specializing, files: Files, asked: Callable[[Mapping[str, int]], Entry | None], maps: Sequence[MappedFile], copy: bool,
+) -> Specializing:
     """The same, its programs taken from the cache and kept there: those that `asked` has a place for, given their sizes.
 
     Programs that values of inputs decide have none, and nothing has when `files` are no longer what the model was read from.
+    Weights in `maps`, files that the model has mapped, have to be what they were.
     """
     def compile_for(found: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
         place = asked(found) if not values and unchanged(files) else None
-        kept = place.load() if place else None
+        kept = place.load(copy) if place else None
         if kept is None:
-            with noted() as more:
+            with noted() as more, copying(copy), steady():
                 kept = made.compile_for(found, values)
+            for file in maps:
+                file.check()
             if place:
                 place.keep(kept, {**more, **files})
         return kept
@@ -137,13 +146,13 @@ class Entry(NamedTuple):
     key: str
     backend: Backend
 
-    def load(self) -> Compiled | None:
-        """The program of the files as they are now, if it is there."""
+    def load(self, copy: bool = False) -> Compiled | None:
+        """The program of the files as they are now, if it is there; with `copy` its constants are read and not mapped."""
         try:
             listed = [(name, content(name)) for name in self._listed()]
         except (OSError, TypeError):  # a file is gone; nothing is listed
             return None
-        return load(self.cache, self._program(listed), self.backend)
+        return load(self.cache, self._program(listed), self.backend, copy)
 
     def keep(self, made: Compiled, files: Files) -> None:
         """Keeps what was made of `files`, unless one of them changed meanwhile."""
@@ -240,7 +249,7 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled) -> bool:
     return cache.keep(key, program.name, backend, write) is not None
 
 
-def load(cache: Cache, key: str, backend: Backend) -> Compiled | None:
+def load(cache: Cache, key: str, backend: Backend, copy: bool = False) -> Compiled | None:
     """The compilation of a name, if it is there."""
     place = cache.find(key)
     if place is None:
@@ -253,7 +262,7 @@ def load(cache: Cache, key: str, backend: Backend) -> Compiled | None:
         slots = [_slot(entry, symbols) for entry in told["slots"]]
         program = Program(
             name=told["name"], inputs=tuple(slots[i] for i in told["inputs"]), outputs=tuple(slots[i] for i in told["outputs"]),
-            slots=tuple(slots), steps=(), constants=_constants(os.path.join(folder, CONSTANTS), slots),
+            slots=tuple(slots), steps=(), constants=_constants(os.path.join(folder, CONSTANTS), slots, copy),
             arena_bytes=told["arena_bytes"], state_bytes=told["state_bytes"], facts=dict(told["facts"]),
             sizes=tuple(symbols),
         )  # fmt: skip
@@ -286,9 +295,10 @@ def _slot(told: Mapping[str, Any], symbols: Sequence[Symbol]) -> Slot:
                 told["offset"], told["align"])  # fmt: skip
 
 
-def _constants(file: str, slots: list[Slot]) -> dict[str, Array]:
-    """The constants by symbol, mapped."""
-    block = np.memmap(file, np.uint8, "r") if os.stat(file).st_size else np.empty(0, np.uint8)
+def _constants(file: str, slots: list[Slot], copy: bool) -> dict[str, Array]:
+    """The constants by symbol, mapped or copied."""
+    mapped = not copy and os.stat(file).st_size  # nothing can be mapped of an empty file
+    block = np.memmap(file, np.uint8, "r") if mapped else np.fromfile(file, np.uint8)
     found: dict[str, Array] = {}
     at = 0
     for slot in slots:

@@ -13,17 +13,17 @@ from xlac_sdk.target import Target
 class Loaded(Compiled):
     """An artefact, called like a compiled model; `manifest` says what it is."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        artefact = manifest.artefact(folder)
+    def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
+        artefact = manifest.artefact(folder, copy_weights)
         executable = find(manifest.target).open(artefact)
         super().__init__(artefact.program, Target(manifest.target), executable)
         self.manifest = manifest
 
 
-def load(folder: str | Path) -> Loaded:
-    """The artefact in a folder, callable like a compiled model. Nothing is compiled.
+def load(folder: str | Path, *, copy_weights: bool = False) -> Loaded:
+    """The artefact in a folder, callable like a compiled model. Nothing is compiled. With `copy_weights` no file is mapped.
 
     Raises SourceError for a folder that is no artefact or whose files are not as they were written, and
     UnsupportedError for one that cannot run here.
     """
-    return Loaded(Path(folder), read(Path(folder)))
+    return Loaded(Path(folder), read(Path(folder)), copy_weights)

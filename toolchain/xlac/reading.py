@@ -11,12 +11,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from xlac.digest import file_digest
 from xlac_sdk.files import regular
+from xlac_sdk.source import Diagnostic, SourceError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from xlac_sdk.mapped import MappedFile
+
+LINE = 64  # bytes
 HASHED = 1 << 20  # bytes up to which a file is compared by content
 TICK = 50_000_000  # nanoseconds that may pass before a file's times change once more
 
@@ -31,6 +37,8 @@ class Seen(NamedTuple):
 Files = dict["Path", Seen | None]
 """Files as they were before they were read; None for those that changed meanwhile, or just before."""
 
+_mapped: ContextVar[list[MappedFile] | None] = ContextVar("mapped", default=None)
+_copying: ContextVar[bool] = ContextVar("copying", default=False)
 _noted: ContextVar[Files | None] = ContextVar("noted", default=None)
 
 
@@ -42,6 +50,54 @@ def note(file: Path) -> Path:
         now, place = seen(file), file.absolute()
         found[place] = now if found.get(place, now) == now else None
     return file
+
+
+def mapped(file: Path) -> memoryview:
+    """The bytes of a file, mapped, or read where weights are to be copied. Raises OSError, and SourceError for what is no file."""
+    from xlac_sdk.mapped import MappedFile
+
+    with note(file).open("rb") as opened:
+        size = os.fstat(opened.fileno()).st_size
+        if not size:
+            return memoryview(b"")
+        if _copying.get():
+            block = np.empty(size + LINE, np.uint8)
+            start = -block.ctypes.data % LINE  # as mapped files are aligned, tensors in them are
+            room = block[start : start + size]
+            if opened.readinto(room.data) != size:
+                raise OSError(errno.EIO, "it became shorter while it was read")
+            room.flags.writeable = False
+            return room.data
+    made = MappedFile.of(file)
+    found = _mapped.get()
+    if found is not None:
+        found.append(made)
+    return memoryview(made)
+
+
+@contextmanager
+def copying(wanted: bool = True) -> Iterator[None]:
+    """Inside the block files of weights are read, and not mapped."""
+    token = _copying.set(wanted)
+    try:
+        yield
+    finally:
+        _copying.reset(token)
+
+
+@contextmanager
+def steady() -> Iterator[list[MappedFile]]:
+    """The files that are mapped in the block. Raises SourceError when one is written to before its end: part may be old and part new."""
+    files: list[MappedFile] = []
+    token = _mapped.set(files)
+    try:
+        yield files
+    finally:
+        _mapped.reset(token)
+    changed = next((file.path for file in files if file.changed), None)
+    if changed is not None:
+        problem = f"{changed} was written to while the model was compiled"
+        raise SourceError(Diagnostic("XL3015", problem, hint="compile again when nobody writes to it; a new file that is renamed over the old one disturbs nobody"))
 
 
 @contextmanager

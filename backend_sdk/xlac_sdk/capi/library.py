@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac_sdk import stopping
+from xlac_sdk import mapped, stopping
 from xlac_sdk.backend import Array
 from xlac_sdk.capi.api import Status
 from xlac_sdk.capi.names import identifier
@@ -43,6 +43,7 @@ class Library:
     def __init__(self, file: Path, program: Program, weights: Bytes | None = None) -> None:
         self.program = program
         self._weights = weights
+        self._mapped = () if weights is None else mapped.files_of([weights])
         self._prefix = identifier(program.name)
         try:
             library = ctypes.CDLL(str(file.resolve()))
@@ -59,6 +60,7 @@ class Library:
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name."""
+        mapped.check(self._mapped)
         arrays = [*(inputs[s.name] for s in self.program.inputs), *(outputs[s.name] for s in self.program.outputs)]
         given: list[Any] = [ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays]
         if self.program.sizes:
@@ -138,14 +140,14 @@ def aligned(nbytes: int) -> Bytes:
     return block[skip : skip + nbytes]
 
 
-def weights_of(file: Path, place: Weights, copy: bool = False) -> Bytes | None:
-    """The file of weights as a library wants it: read, mapped, or None when the weights are inside. A `copy` is not mapped."""
-    match Weights.FILE if copy and place is Weights.MMAP else place:
+def weights_of(file: Path, place: Weights) -> Bytes | None:
+    """The file of weights as a library wants it: read, mapped, or None when the weights are inside."""
+    match place:
         case Weights.FILE:
             data = np.fromfile(file, np.uint8)
             block = aligned(len(data))
             block[:] = data
             return block
         case Weights.MMAP:
-            return np.memmap(file, np.uint8, "r")
+            return np.frombuffer(mapped.MappedFile.of(file), np.uint8)
     return None

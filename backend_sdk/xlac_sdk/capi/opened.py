@@ -16,17 +16,14 @@ ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 VECTORS = {64: {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, 32: {"avx2"}}
 
 
-def opened(artefact: Artefact, copy_weights: bool = False) -> Library:
-    """The artefact's library; with `copy_weights` its weights are read where they would be mapped.
-
-    Raises UnsupportedError when there is none, or it is for another machine.
-    """
+def opened(artefact: Artefact) -> Library:
+    """The artefact's library. Raises UnsupportedError when there is none, or it is for another machine."""
     if not artefact.package.library.endswith(".so"):
         problem = "the artefact has no shared library, which is what runs without a compiler"
         raise UnsupportedError(Diagnostic("XL5011", problem, hint="build it with --emit so"))
     check(artefact.machines)
     file = artefact.package.weights
-    weights = weights_of(artefact.folder / file, artefact.weights, copy_weights) if file else None
+    weights = weights_of(artefact.folder / file, artefact.weights) if file else None
     return Library(artefact.folder / artefact.package.library, artefact.program, weights)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from xlac_cpu import fastcall, layout, pool, watch
 from xlac_cpu.code import Code
-from xlac_sdk import stopping
+from xlac_sdk import mapped, stopping
 from xlac_sdk.backend import Array
 from xlac_sdk.program import Program
 from xlac_sdk.sizes import of_call
@@ -30,6 +30,7 @@ class CpuExecutable:
     def __init__(self, code: Code, program: Program, target: Target) -> None:
         self.program, self._code = program, code
         self._constants = [_placed(program.constants[slot.symbol]) for slot in layout.fixed(program)]
+        self._mapped = mapped.files_of(self._constants)
         self._state = _aligned(program.state_bytes)
         self._state[:] = 0
         kept = [*self._constants, self._state]
@@ -52,11 +53,13 @@ class CpuExecutable:
             if fastcall.EXPORTS[0] not in addresses:
                 addresses = {**addresses, **fastcall.code().addresses}
             long = program.facts[LONG] if LONG in program.facts else _long(program)
-            self.fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self._watched, self)
+            fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self._watched, self)
+            self.fast = mapped.watching(fast, self._mapped)
             self._arenas.clear()  # it has its own
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`: C-contiguous arrays by name, of their slots' types and shapes."""
+        mapped.check(self._mapped)
         arrays = [inputs[slot.name] for slot in self.program.inputs]
         arrays = [array if _address(array) % slot.dtype.nbytes == 0 else array.copy()
                   for array, slot in zip(arrays, self.program.inputs, strict=True)]  # fmt: skip
@@ -129,10 +132,11 @@ def _address(array: Array) -> int:
 
 
 def _placed(array: Array) -> Array:
-    """A constant where kernels can read it: where it is, unless it is small or ill-placed."""
+    """A constant where kernels can read it: where it is, unless it is small and in a file of the user's, or ill-placed."""
     array = np.ascontiguousarray(array)
     at = _address(array)
-    if at % layout.ALIGNMENT == 0 or (array.nbytes > PLACED and at % array.dtype.itemsize == 0):
+    theirs = array.nbytes <= PLACED and mapped.file_of(array) is not None
+    if (at % layout.ALIGNMENT == 0 and not theirs) or (array.nbytes > PLACED and at % array.dtype.itemsize == 0):
         return array
     copy = _aligned(array.nbytes)
     copy[:] = array.reshape(-1).view(np.uint8)

@@ -33,10 +33,11 @@ Outputs = dict[str, Any]
 @click.option("--expect", "expected", multiple=True, metavar="[NAME=]@FILE", help="Compare with a .npy, or an .npz.")
 @click.option("--rtol", type=float, default=1e-4, show_default=True, help="Relative tolerance of --expect.")
 @click.option("--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of --expect.")
+@click.option("--copy-weights", is_flag=True, help="Read files of weights instead of mapping them: they may be written to meanwhile.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
 def command(
     given: tuple[str, ...], archive: Path | None, wanted: tuple[str, ...], written: Path | None,
-    expected: tuple[str, ...], rtol: float, atol: float, seed: int, **options: Any,
+    expected: tuple[str, ...], rtol: float, atol: float, copy_weights: bool, seed: int, **options: Any,
 ) -> int:  # fmt: skip
     """Compile SPEC and run it; a folder that xlac build made is run as it is. Inputs that are not given are random.
 
@@ -50,7 +51,7 @@ def command(
     run = artefact_run if is_artefact(options["spec"]) else spec_run
     files = pairs(wanted, "--output")
     compared = [name for name, equals, _ in (text.rpartition("=") for text in expected) if equals]
-    outputs = run(arrays, archive, seed, (*files, *compared), options)
+    outputs = run(arrays, archive, seed, (*files, *compared), copy_weights, options)
 
     for name, file in files.items():
         np.save(Path(file.removeprefix("@")), outputs[name])
@@ -63,7 +64,9 @@ def command(
     return 0 if compare(outputs, expected, rtol, atol) else 1
 
 
-def spec_run(given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], options: dict[str, Any]) -> Outputs:
+def spec_run(
+    given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], copy: bool, options: dict[str, Any]
+) -> Outputs:
     """Compiles a spec, or takes it from the cache, and calls it."""
     from xlac import kept
     from xlac.cli.build import peak
@@ -74,9 +77,9 @@ def spec_run(given: dict[str, str], archive: Path | None, seed: int, named: Sequ
     place = None
     if not choice.allow_outside:
         place = kept.entry(choice.spec, choice.target, request(choice), choice.dims, choice.params, precision=choice.precision, checked=kinds(choice.checked))
-    program = place.load() if place else None
+    program = place.load(copy) if place else None
     if program is None:
-        program, inputs = _compiled(choice, place, given, archive, seed, named)
+        program, inputs = _compiled(choice, place, given, archive, seed, named, copy)
     else:
         check_outputs(named, program.outputs)
         slots = program.program.inputs
@@ -88,14 +91,15 @@ def spec_run(given: dict[str, str], archive: Path | None, seed: int, named: Sequ
 
 
 def _compiled(
-    choice: Chosen, place: Entry | None, given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str]
+    choice: Chosen, place: Entry | None, given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str],
+    copy: bool,
 ) -> tuple[Compiled, dict[str, Any]]:
     """A spec's program for the inputs that the user gives, and all inputs; kept where there is a place for it."""
     from xlac.compiler import compile
-    from xlac.reading import note, noted
+    from xlac.reading import copying, note, noted, steady
     from xlac.sizes import Specializing
 
-    with noted() as files:
+    with noted() as files, copying(copy), steady():
         note(choice.spec)
         model, decided = opened(choice, given, archive)
         check_outputs(named, model.graph.outputs)
@@ -110,14 +114,16 @@ def _compiled(
     return program, inputs
 
 
-def artefact_run(given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], options: dict[str, Any]) -> Outputs:
+def artefact_run(
+    given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], copy: bool, options: dict[str, Any]
+) -> Outputs:
     """Loads an artefact and calls it; the compiler is not imported."""
     from xlac.cli.build import memory
     from xlac.cli.options import artefact
     from xlac.loaded import load
     from xlac_sdk.sizes import solve
 
-    program = load(artefact(**options))
+    program = load(artefact(**options), copy_weights=copy)
     check_outputs(named, program.outputs)
     needs = program.manifest.memory
     slots = program.program.inputs

@@ -7,7 +7,6 @@ offsets, then the data (https://huggingface.co/docs/safetensors).
 from __future__ import annotations
 
 import json
-import mmap
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy as np
 from xlac.ir.dims import static
 from xlac.ir.op import Array
 from xlac.ir.types import Type
-from xlac.reading import note
+from xlac.reading import mapped, note
 from xlac.spec.tensor_files import MAX_RANK, BadFile, Tensor, lacking
 from xlac_sdk.dtypes import DType
 
@@ -49,7 +48,9 @@ class SafetensorsFile(Mapping[str, Array]):
             if length > size - 8:
                 raise BadFile(f"the header claims {length:,} bytes, and the file has {size - 8:,}: it is truncated")
             header = file.read(length)
-            self._map: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._map = mapped(path)
+        if len(self._map) != size:
+            raise BadFile("it changed while it was read")
         self._data = 8 + length
         self.tensors = _tensors(header, size - 8 - length)
 

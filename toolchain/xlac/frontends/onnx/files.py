@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from xlac.frontends.onnx.messages import messages
 from xlac.frontends.onnx.wire import Malformed, without_data
 from xlac.ir.op import ShapeError
-from xlac.reading import note
+from xlac.reading import mapped
 from xlac_sdk.source import Diagnostic, SourceError
 
 
@@ -74,7 +73,5 @@ class Files:
 
     def _map(self, file: Path) -> memoryview:
         if file not in self._maps:
-            with note(file).open("rb") as opened:
-                empty = not file.stat().st_size
-                self._maps[file] = memoryview(b"" if empty else mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+            self._maps[file] = mapped(file)
         return self._maps[file]
