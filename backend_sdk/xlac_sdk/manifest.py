@@ -126,7 +126,7 @@ class Manifest:
         outputs = tuple(t.slot(Role.OUTPUT, symbols) for t in self.outputs)
         program = Program(
             self.name, inputs, outputs, (*inputs, *outputs), (), {}, self.memory.arena, self.memory.state,
-            sizes=tuple(symbols.values()), facts={stopping.LONG: self.long},
+            sizes=tuple(symbols.values()), facts={stopping.LONG: self.long, "flops": self.flops, "bytes": 0},
         )  # fmt: skip
         package = Package(self.library, self.weights_file, self.needs)
         weights = Weights.FILE if copy_weights and self.weights is Weights.MMAP else self.weights

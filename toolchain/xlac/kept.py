@@ -221,7 +221,8 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled) -> bool:
     constants = [slot for slot in program.slots if slot.role is Role.CONSTANT]
     if sum(slot.nbytes for slot in constants) > cache.limit // SHARE:
         return False
-    facts = {**program.facts, **summary}
+    work = program.work
+    facts = {**program.facts, "flops": work.flops, "bytes": work.bytes, **summary}
     try:
         told: dict[str, Any] = {
             "name": program.name, "slots": [_told(slot) for slot in program.slots],

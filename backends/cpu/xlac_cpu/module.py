@@ -77,8 +77,7 @@ def emit(
     looking = {symbols[k] for k in symbols if main.watch.watched and looks.inside(k)}
     functions += [chunks.chunk(symbol, pointers, counts[symbol], symbol in looking) for symbol, pointers in main.forks.items()]
     functions += [stamp.text(machine, group.declarations)] if main.stamped else []
-    functions += [stop.text(machine, places is not None)] if main.watch.watched else []
-    group.declarations.pop(stop.DECLARATION, None)
+    functions += [stop.text(machine, places is not None, group.declarations)] if main.watch.watched else []
     outside = [(symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions]
     sources = {f"kernels_{i}.ll": _render(machine, g, [], []) for i, g in enumerate(groups[:-1])}
     shared = _Group()

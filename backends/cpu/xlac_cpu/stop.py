@@ -31,12 +31,18 @@ def look(w: Writer, block: str) -> None:
     w.label(go)
 
 
-def text(machine: Machine, ahead: bool) -> str:
-    """The function, for this process or for a program built `ahead` of time; it needs nothing else of its module."""
+def text(machine: Machine, ahead: bool, declarations: dict[str, None]) -> str:
+    """The function, for this process or for a program built `ahead` of time; what it needs is added to `declarations`."""
     from xlac_cpu.module import template
+
+    alone = ahead or "windows" in machine.triple or machine.pointer_bits != 64
+    counter = "readcyclecounter" if machine.is_x86 else "readsteadycounter"
+    declarations.pop(DECLARATION, None)
+    if not alone:
+        for needed in (f"i64 @llvm.{counter}()", "i32 @clock_gettime(i32, ptr)", "i64 @pthread_self()"):
+            declarations[f"declare {needed}"] = None
 
     return template("stop.ll.j2", trim=True).render(
         name=NAME, b=BLOCK, h=HOST, every=EVERY, late=LATE, asked=ASKED, raised=RAISED,
-        alone=ahead or "windows" in machine.triple or machine.pointer_bits != 64, clock=6 if "darwin" in machine.triple else 1,
-        counter="readcyclecounter" if machine.is_x86 else "readsteadycounter",
+        alone=alone, clock=6 if "darwin" in machine.triple else 1, counter=counter,
     )  # fmt: skip

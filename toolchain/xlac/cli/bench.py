@@ -7,15 +7,16 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, request, spec_options, target_options
+from xlac.cli.options import calling, chosen, request, running, spec_options, target_options
 
 
 @click.command(name="bench")
 @spec_options
 @target_options
+@running
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Time to measure for.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(seconds: float, as_json: bool, **options: Any) -> None:
+def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bool, **options: Any) -> None:
     """Compile SPEC and time calls with random inputs; of a folder that xlac build made, the calls only.
 
     Reports compile time, the median and quartiles of a call, its rates of arithmetic and traffic as shares of what
@@ -29,7 +30,7 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
     from xlac.cli.options import is_artefact
 
     if is_artefact(options["spec"]):
-        artefact_bench(seconds, as_json, options)
+        artefact_bench(seconds, as_json, timeout, allow_long, options)
         return
     from xlac.cli.build import open_model
     from xlac.compiler import executable, lower
@@ -47,6 +48,8 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
 
     generator = np.random.default_rng(0)
     inputs = [make("random", slot.dtype, slot.extents({}), generator) for slot in compiled.program.inputs]
+    with calling(compiled.program, choice.target, choice.threads, timeout, allow_long):
+        compiled(*inputs)  # a time-out makes calls slower: only the first has one, and the others are as long
     times = measure(lambda: compiled(*inputs), seconds)
     most = ceilings.measure(backend, facts) if facts.vector_bytes else None
     program = compiled.program
@@ -75,7 +78,7 @@ def command(seconds: float, as_json: bool, **options: Any) -> None:
         tell(result)
 
 
-def artefact_bench(seconds: float, as_json: bool, options: dict[str, Any]) -> None:
+def artefact_bench(seconds: float, as_json: bool, timeout: float | None, allow_long: bool, options: dict[str, Any]) -> None:
     """Times calls of an artefact at its sizes' `opt`; the compiler is not imported."""
     import numpy as np
 
@@ -88,6 +91,8 @@ def artefact_bench(seconds: float, as_json: bool, options: dict[str, Any]) -> No
     generator = np.random.default_rng(0)
     inputs = [make("random", slot.dtype, slot.extents(sizes), generator) for slot in model.program.inputs]
     facts = model.manifest
+    with calling(model.program, facts.target, 1, timeout, allow_long):
+        model(*inputs)
     result = {"model": facts.name, "target": facts.target, "flops": facts.flops, **spread(measure(lambda: model(*inputs), seconds))}
     if as_json:
         click.echo(json.dumps(result))

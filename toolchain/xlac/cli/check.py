@@ -54,6 +54,12 @@ def command(
     click.echo(f"parameters  {total['parameters']:,}{beside} in {total['tensors']:,} tensors, {total['parameter_bytes']:,} bytes")
     click.echo(f"flops       {total['flops']:,}")
     click.echo(f"traffic     {total['bytes']:,} bytes if every node reads and writes memory")
+    from xlac import effort
+    from xlac.settings import settings
+
+    long = effort.told(total["flops"], 0, "cpu", settings().threads)
+    if long:
+        click.echo(f"warning: {long}", err=True)
     click.echo(f"peak memory {total['peak_bytes']:,} bytes of values at once, before fusion; parameters apart")
 
 

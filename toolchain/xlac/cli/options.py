@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from xlac_sdk.program import Program
     from xlac_sdk.target import Request
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -127,6 +129,38 @@ def spec_options(function: Command) -> Command:
     for decorator in reversed(decorators):
         function = decorator(function)
     return function
+
+
+def running(function: Command) -> Command:
+    """--timeout and --allow-long of a command that calls programs: the function runs within the time-out, compiling apart."""
+    decorators = [
+        click.option("--timeout", type=click.FloatRange(0, min_open=True), default=None, metavar="SECONDS",
+                     help="End calls, with exit code 4, that are not done after so long, compiling apart."),
+        click.option("--allow-long", is_flag=True, help="Run work that takes more than an hour at best."),
+    ]
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function
+
+
+@contextmanager
+def calling(program: Program, target: str, threads: int, timeout: float | None, allow_long: bool) -> Iterator[None]:
+    """Calls of a program: what would take absurdly long is refused or said first, and the time-out begins here."""
+    from xlac import effort
+    from xlac_sdk.stopping import timeout as limited
+
+    known = "flops" in program.facts  # of one that has no steps any more
+    flops, nbytes = (program.facts["flops"], program.facts["bytes"]) if known else (program.work.flops, program.work.bytes)
+    if not allow_long:
+        effort.check(flops, nbytes, target, threads)
+    long = effort.told(flops, nbytes, target, threads)
+    if long:
+        click.echo(f"warning: {long}", err=True)
+    if timeout is None:
+        yield
+        return
+    with limited(timeout):
+        yield
 
 
 def target_options(function: Command) -> Command:

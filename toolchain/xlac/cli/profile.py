@@ -8,18 +8,19 @@ from typing import Any
 
 import click
 
-from xlac.cli.options import chosen, request, spec_options, target_options
+from xlac.cli.options import calling, chosen, request, running, spec_options, target_options
 
 
 @click.command(name="profile")
 @spec_options
 @target_options
+@running
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Time to measure for.")
 @click.option("--top", type=click.IntRange(min=1), default=30, show_default=True, help="Rows of each table.")
 @click.option("--trace", type=click.Path(path_type=Path), default=None,
               help="Write a call as a Chrome trace (chrome://tracing, Perfetto).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(seconds: float, top: int, trace: Path | None, as_json: bool, **options: Any) -> None:
+def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout: float | None, allow_long: bool, **options: Any) -> None:
     """Compile SPEC with stamps between its kernels, call it with random inputs, and tell where the time goes.
 
     A kernel's time is the median over the calls. Lines of the spec that share a kernel share a row.
@@ -38,7 +39,8 @@ def command(seconds: float, top: int, trace: Path | None, as_json: bool, **optio
     lowered = lower(model, backend.target(request(choice)))
     generator = np.random.default_rng(0)
     inputs = [make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs]
-    found = profile.take(lowered, backend, inputs, seconds)
+    with calling(lowered.program, choice.target, choice.threads, timeout, allow_long):
+        found = profile.take(lowered, backend, inputs, seconds)
     if trace is not None:
         trace.write_text(json.dumps(profile.chrome_trace(found, model.name)), encoding="utf-8")
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.options import chosen, pairs, spec_options, target_options
+from xlac.cli.options import calling, chosen, pairs, running, spec_options, target_options
 
 if TYPE_CHECKING:
     from xlac.cli.options import Chosen
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from xlac_sdk.dtypes import DType
 
 Outputs = dict[str, Any]
+Ready = tuple["Compiled", dict[str, Any], str, int]  # a program, its inputs, its target and how many threads it has
 
 
 @click.command(name="run")
 @spec_options
 @target_options
+@running
 @click.option(
     "--input", "-i", "given", multiple=True, metavar="NAME=VALUE",
     help="FILE.npy, numbers (2.5 or 1,2,3), random, zeros, ones, or a literal with its type such as 2x64xf32=0.5,…",
@@ -37,7 +39,8 @@ Outputs = dict[str, Any]
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
 def command(
     given: tuple[str, ...], archive: Path | None, wanted: tuple[str, ...], written: Path | None,
-    expected: tuple[str, ...], rtol: float, atol: float, copy_weights: bool, seed: int, **options: Any,
+    expected: tuple[str, ...], rtol: float, atol: float, copy_weights: bool, seed: int, timeout: float | None,
+    allow_long: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Compile SPEC and run it; a folder that xlac build made is run as it is. Inputs that are not given are random.
 
@@ -51,7 +54,10 @@ def command(
     run = artefact_run if is_artefact(options["spec"]) else spec_run
     files = pairs(wanted, "--output")
     compared = [name for name, equals, _ in (text.rpartition("=") for text in expected) if equals]
-    outputs = run(arrays, archive, seed, (*files, *compared), copy_weights, options)
+    program, inputs, target, threads = run(arrays, archive, seed, (*files, *compared), copy_weights, options)
+    with calling(program.program, target, threads, timeout, allow_long):
+        made = program(**inputs)
+    outputs = made if isinstance(made, dict) else {program.outputs[0]: made}
 
     for name, file in files.items():
         np.save(Path(file.removeprefix("@")), outputs[name])
@@ -66,8 +72,8 @@ def command(
 
 def spec_run(
     given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], copy: bool, options: dict[str, Any]
-) -> Outputs:
-    """Compiles a spec, or takes it from the cache, and calls it."""
+) -> Ready:
+    """Compiles a spec, or takes it from the cache."""
     from xlac import kept
     from xlac.cli.build import peak
     from xlac.cli.options import request
@@ -86,8 +92,7 @@ def spec_run(
         found = brought([slot.name for slot in slots], given, archive)
         inputs = filled(found, {slot.name: (slot.dtype, slot.extents({})) for slot in slots}, given, seed)
     click.echo(f"{program.program.name} on {choice.target}: {peak(program.program)}", err=True)
-    made = program(**inputs)
-    return made if isinstance(made, dict) else {program.outputs[0]: made}
+    return program, inputs, choice.target, choice.threads
 
 
 def _compiled(
@@ -116,8 +121,8 @@ def _compiled(
 
 def artefact_run(
     given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], copy: bool, options: dict[str, Any]
-) -> Outputs:
-    """Loads an artefact and calls it; the compiler is not imported."""
+) -> Ready:
+    """Loads an artefact; the compiler is not imported."""
     from xlac.cli.build import memory
     from xlac.cli.options import artefact
     from xlac.loaded import load
@@ -133,8 +138,7 @@ def artefact_run(
     inputs = filled(found, {s.name: (s.dtype, s.extents(sizes)) for s in slots}, given, seed)
     told = memory(needs.arena, needs.weights, needs.state)
     click.echo(f"{program.manifest.name} on {program.manifest.target}: {told}", err=True)
-    made = program(**inputs)
-    return made if isinstance(made, dict) else {program.outputs[0]: made}
+    return program, inputs, program.manifest.target, 1
 
 
 def opened(choice: Chosen, given: dict[str, str], archive: Path | None) -> tuple[Model, frozenset[str]]:

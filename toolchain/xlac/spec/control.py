@@ -147,6 +147,10 @@ def loop(context: Context, scope: Scope, spec: schema.WhileNode, path: str, plac
         raise Fault("XL2009", f"the condition of while is {holds.type}, and must be bool[]", at.span)
     run_body(context, inner, spec.body, place.at("body"))
     after = carried.next(context, inner, spec, path, place)
+    read = set(Graph(path, tuple(test_params), {"y0": holds}).nodes())
+    if all(param not in read or value is same for param, value, same in zip(test_params, after, body_params, strict=True)):
+        message = "the condition of while reads no carried value that changes: the loop would never end, or never begin"
+        raise Fault("XL2018", message, at.span, f"it carries {', '.join(carried.inits)}")
     outer, (in_test, in_body) = captured(scope, [test, inner.frame])
     op = While(
         cond=Graph(f"{path}.while", (*test_params, *tested, *in_test.values()), {"y0": holds}),
