@@ -27,23 +27,33 @@ def backend(
     """A captured graph as a function. The backward pass, if one is needed, is compiled when it is first asked for."""
     chosen = replace(options_of(options), name=f"graph_{next(_numbers)}")
 
-    def forward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    def inference(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         return compiled(graph, chosen)
 
+    def forward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compiled(graph, replace(chosen, visible=_returned()))
+
     def backward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compiled(graph, replace(chosen, name=f"{chosen.name}_backward"))
+        return compiled(graph, replace(chosen, name=f"{chosen.name}_backward", visible=frozenset()))
 
     build = aot_autograd(
-        fw_compiler=forward, bw_compiler=backward, inference_compiler=forward, decompositions=decompositions(),
+        fw_compiler=forward, bw_compiler=backward, inference_compiler=inference, decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )  # fmt: skip
     made: Callable[..., Any] = build(module, example_inputs)
     return made
 
 
+def _returned() -> frozenset[int]:
+    """Which results of the forward graph being compiled are the user's; behind them is what the backward pass needs."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return frozenset(range(0 if metadata is None else metadata.num_forward_returns))
+
+
 def options_of(given: Mapping[str, Any] | None) -> Options:
     """The options of `torch.compile`. Threads are PyTorch's own number unless given."""
-    known = {f.name for f in fields(Options)} - {"name"}
+    known = {f.name for f in fields(Options)} - {"name", "visible"}
     unknown = sorted(set(given or {}) - known)
     if unknown:
         problem = f"the xlac backend has no option '{unknown[0]}'"

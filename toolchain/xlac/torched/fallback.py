@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,9 +15,11 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from xlac.frontends.torch.errors import Unsupported, refused
+from xlac.frontends.torch.importer import output_of
 from xlac.frontends.torch.table import BUILDERS
 from xlac.torched.resizing import Resizing
 from xlac.torched.subgraph import Options, Subgraph
+from xlac.torched.views import only_views
 from xlac_sdk.source import XlacError
 
 PREFIX = "xlac_"
@@ -38,7 +42,7 @@ class _Supported(OperatorSupportBase):
 
 def compiled(module: GraphModule, options: Options) -> Run:
     """A graph as a function of the list of its arguments. Raises SourceError where falling back is not allowed."""
-    if not _computes(module):
+    if not _computes(module) or only_views(module):
         return _boxed(_eager(module))
     whole = Subgraph(module, options)
     if not whole.unsupported:
@@ -87,9 +91,18 @@ def _split(module: GraphModule, unsupported: list[Unsupported], options: Options
         if node.op == "call_module" and str(node.target).startswith(PREFIX):
             inner = split.get_submodule(str(node.target))
             assert isinstance(inner, GraphModule)
-            setattr(split, str(node.target), _Module(compiled(inner, options), _single(inner)))
+            part = replace(options, visible=_visible(split, node, options.visible))
+            setattr(split, str(node.target), _Module(compiled(inner, part), _single(inner)))
     split.recompile()
     return split
+
+
+def _visible(module: GraphModule, part: FxNode, visible: frozenset[int] | None) -> frozenset[int]:
+    """Which of the results of a part are results of the whole that the user sees."""
+    seen = {fx for number, fx in enumerate(output_of(module)) if visible is None or number in visible}
+    if part in seen:
+        return frozenset({0})
+    return frozenset(user.args[1] for user in part.users if user in seen and user.target is operator.getitem)
 
 
 class _Module(torch.nn.Module):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from xlac.compiled import Compiled
+from xlac.frontends.torch.layout import Perm
 from xlac.frontends.torch.tensors import TORCH, array_of
 from xlac.ir.dims import Dim, Shape, Sym, static, substitute
 from xlac.model import Model
 from xlac.programs import Programs
 from xlac.sizes import Specializing, solve
-from xlac.torched.layout import Perm
+from xlac.torched.views import Geometry
 from xlac_sdk.dtypes import DType
 
 SEED = 3  # words of the state that random operations start from
@@ -38,6 +39,7 @@ class Output:
     dtype: DType
     shape: Shape
     back: Perm | None
+    place: Geometry | None = None  # of a result that has gaps in PyTorch
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,16 @@ class Passed:
     position: int
 
 
-Result = Output | Passed | Dim | float | bool | None
+@dataclass(frozen=True, slots=True)
+class View:
+    """A result on the memory of an output, or of an argument whose strides are as expected."""
+
+    base: Output | Passed
+    strides: tuple[Dim, ...]  # of the base
+    geometry: Geometry
+
+
+Result = Output | Passed | View | Dim | float | bool | None
 
 
 class TensorProgram:
@@ -82,10 +93,23 @@ class TensorProgram:
     def _prepared(self, compiled: Compiled, sizes: dict[str, int]) -> Prepared:
         made: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
         for result in self.results:
-            if isinstance(result, Output):
-                made[result.name] = _extents(result.shape, sizes), TORCH[result.dtype]
-        results = [substitute(r, sizes) if isinstance(r, Sym) else r for r in self.results]
+            output = result.base if isinstance(result, View) else result
+            if isinstance(output, Output):
+                made[output.name] = _extents(output.shape, sizes), TORCH[output.dtype]
+        results = [_fixed(r, sizes) for r in self.results]
         return Prepared(compiled, sizes, self.inputs, made, results, self.seed)
+
+
+def _fixed(result: Result, sizes: dict[str, int]) -> Result:
+    """A result at the sizes of a call."""
+    match result:
+        case Sym():
+            return substitute(result, sizes)
+        case View(base, strides, geometry):
+            return View(base, _extents(strides, sizes), geometry.fixed(lambda dims: _extents(dims, sizes)))
+        case Output(place=Geometry() as place):
+            return replace(result, place=place.fixed(lambda dims: _extents(dims, sizes)))
+    return result
 
 
 def _extents(shape: Shape, sizes: dict[str, int]) -> tuple[int, ...]:
@@ -106,7 +130,7 @@ class Prepared:
         self._outputs = [(slot.name, *outputs[slot.name]) for slot in compiled.program.outputs]
         self._sizes = [sizes[symbol.name] for symbol in compiled.program.sizes]
         numbers = {name: number for number, (name, *_) in enumerate(self._outputs)}
-        self._results = [(numbers[r.name], r.back) if isinstance(r, Output) else r for r in results]
+        self._results = [_finished(r, numbers) for r in results]
         self._compiled, self._at = compiled, compiled.at
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
@@ -134,11 +158,35 @@ def _laid(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
     return tensor if perm is None else tensor.permute(perm)
 
 
+def _finished(result: Any, numbers: dict[str, int]) -> Any:
+    """A result as a call makes it: the number of an output with the order of its axes, or a function of outputs and arguments."""
+    match result:
+        case Output(name, back=back, place=None):
+            return numbers[name], back
+        case Output(name, place=Geometry() as place):
+            return lambda made, args: place.copied(made[numbers[name]])
+        case View(Output(name), _, geometry):
+            return lambda made, args: geometry.of(made[numbers[name]])
+        case View(Passed(position), strides, geometry):
+            expected = static(strides)
+            return lambda made, args: geometry.of(_placed(args[position], expected))
+        case Passed(position):
+            return lambda made, args: args[position]
+    return result
+
+
 def _result(result: Any, made: list[torch.Tensor], args: list[Any]) -> Any:
     if type(result) is tuple:
         number, back = result
         return made[number] if back is None else made[number].permute(back)
-    return args[result.position] if isinstance(result, Passed) else result
+    return result(made, args) if callable(result) else result
+
+
+def _placed(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """An argument as the example lay in memory: a copy where this one does not."""
+    if tensor.stride() == strides:
+        return tensor
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
 
 
 def seed_tensor() -> torch.Tensor:

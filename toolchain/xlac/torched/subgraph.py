@@ -11,15 +11,17 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 from xlac.compiler import compile
+from xlac.frontends.torch.aliases import viewed
 from xlac.frontends.torch.errors import NotExpressible, Unsupported
 from xlac.frontends.torch.importer import Importer, inputs_of, output_of
+from xlac.frontends.torch.layout import inverse, is_dense, order, usual
 from xlac.frontends.torch.sizes import Sizes
 from xlac.ir.dims import Dim, Sym, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.model import Model
 from xlac.ops import build
-from xlac.torched.layout import inverse, order
-from xlac.torched.program import Input, Output, Passed, Result, TensorProgram
+from xlac.torched.program import Input, Output, Passed, Result, TensorProgram, View
+from xlac.torched.views import Geometry, overlaps, shared
 from xlac_sdk.source import Origin
 
 
@@ -33,6 +35,7 @@ class Options:
     fallback: bool = True
     checked: bool | str | None = None
     name: str = "graph"
+    visible: frozenset[int] | None = None  # which of the results the user sees; None: all
 
 
 class Subgraph:
@@ -69,7 +72,12 @@ class Subgraph:
     def results(self) -> tuple[dict[str, Node], list[Result]]:
         """The outputs of the model by name, and what the graph returns in terms of them."""
         outputs: dict[str, Node] = {}
-        return outputs, [self._result(fx, outputs) for fx in output_of(self.module)]
+        every, visible = output_of(self.module), self.options.visible
+        seen = [fx for number, fx in enumerate(every) if visible is None or number in visible]
+        views = shared(seen)
+        nodes = [fx for fx in seen if isinstance(fx, FxNode)]
+        found = {fx: self._view(fx, views[fx], outputs) if fx in views else self._result(fx, outputs, True) for fx in nodes}
+        return outputs, [found[fx] if isinstance(fx, FxNode) and fx in found else self._result(fx, outputs) for fx in every]
 
     def program(self) -> TensorProgram:
         """Compiled. There must be nothing unsupported."""
@@ -87,7 +95,24 @@ class Subgraph:
     def _sizes_needed(self, node: Node) -> bool:
         return any(symbols(d) for d in node.shape)
 
-    def _result(self, fx: Any, outputs: dict[str, Node]) -> Result:
+    def _view(self, fx: FxNode, base: FxNode, outputs: dict[str, Node]) -> Result:
+        """A result as a view of another, or by itself where PyTorch's strides cannot be said."""
+        geometry, strides = self._geometry(fx.meta["val"]), self._geometry(base.meta["val"])
+        of = self._result(base, outputs) if geometry and strides else None
+        if geometry is None or strides is None or not isinstance(of, Output | Passed):
+            return self._result(fx, outputs)
+        if isinstance(of, Passed):  # relative to where the argument begins
+            geometry = replace(geometry, offset=geometry.offset - strides.offset)
+        return View(of, strides.strides, geometry)
+
+    def _geometry(self, tensor: torch.Tensor) -> Geometry | None:
+        sizes = self.importer.sizes
+        try:
+            return Geometry(sizes.shape(tensor.shape), sizes.shape(tensor.stride()), sizes.dim(tensor.storage_offset()))
+        except NotExpressible:
+            return None
+
+    def _result(self, fx: Any, outputs: dict[str, Node], seen: bool = False) -> Result:
         if not isinstance(fx, FxNode):
             return fx  # type: ignore[no-any-return]
         if fx in self.places:
@@ -100,4 +125,10 @@ class Subgraph:
             value = build.transpose(value, perm)
         dims: tuple[Dim, ...] = value.shape
         outputs[fx.name] = value
-        return Output(fx.name, value.type.dtype, dims, None if perm is None else inverse(perm))
+        meta = fx.meta["val"]
+        found = Output(fx.name, value.type.dtype, dims, None if perm is None else inverse(perm))
+        if not seen or (place := self._geometry(meta)) is None:
+            return found
+        if is_dense(meta):  # strides of axes of one element may be any
+            return found if usual(meta, perm) else View(found, (), replace(place, offset=0))
+        return replace(found, place=place) if viewed(fx) is not None and not overlaps(meta) else found

@@ -12,7 +12,9 @@ from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
 from xlac.frontends.torch import families
+from xlac.frontends.torch.aliases import root
 from xlac.frontends.torch.errors import NotExpressible, Unsupported
+from xlac.frontends.torch.layout import is_dense, number, order
 from xlac.frontends.torch.random import Randomness
 from xlac.frontends.torch.sizes import Sizes
 from xlac.frontends.torch.table import BUILDERS, Call, located
@@ -102,10 +104,29 @@ class Importer:
         named = self._argument(node.kwargs, values)
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             return self._higher_order(node, operation, args)
+        if operation in ("aten.as_strided.default", "aten.as_strided_copy.default"):
+            args = self._strided(node, args, values)
         builder = BUILDERS.get(operation)
         if builder is None:
             raise NotExpressible("xlac has no counterpart of it")
         return self._built(node, builder, args, named)
+
+    def _strided(self, node: FxNode, args: Any, values: Values) -> Any:
+        """The arguments of as_strided, whose places are those of memory: with all of that in the order of its addresses."""
+        given = node.all_input_nodes[0]
+        base = root(given)
+        meta = base.meta["val"]
+        perm = order(meta)
+        whole = values[base]
+        if not is_dense(meta) or whole is None:
+            raise NotExpressible("the memory that it reads has gaps")
+        size, stride, *offset = args[1:]
+        told = offset[0] if offset and offset[0] is not None else self._symbolic(given.meta["val"].storage_offset())
+        at = told - self._symbolic(meta.storage_offset())
+        last = at + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+        if isinstance(at, int) and (at < 0 or (isinstance(last, int) and last >= number(meta.numel()))):
+            raise NotExpressible("it reads memory outside of the tensor that it is given")
+        return [whole if perm is None else build.transpose(whole, perm), size, stride, at]
 
     def _built(self, node: FxNode, builder: Callable[..., Any], args: Any, named: Any) -> Any:
         results = self._types(node.meta["val"])
@@ -189,12 +210,12 @@ class Importer:
         meta = node.meta.get("val")
         many = meta if isinstance(meta, tuple | list) else (meta,)
         found: list[Node | None] = []
-        for number, one in enumerate(many):
+        for position, one in enumerate(many):
             try:
                 type = self.type_of(one) if isinstance(one, torch.Tensor) else None
             except NotExpressible:
                 type = None
-            name = f"{node.name}.{number}"
+            name = f"{node.name}.{position}"
             found.append(None if type is None else build.param(name, type.dtype, type.shape, origin=Origin(name)))
         return found if isinstance(meta, tuple | list) else found[0]
 

@@ -191,7 +191,7 @@ def diagonal(call: Call, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1)
 
 @aten("as_strided", "as_strided_copy")
 def as_strided(call: Call, x: Node, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None = None) -> Node:
-    """Elements at positions in the memory of x, taken to be dense and row-major."""
+    """Elements at positions in the memory of x, which comes as it lies there, from its beginning (`importer.memory`)."""
     places: Node = call.size(storage_offset or 0)
     places = build.broadcast_to(places, call.shape)
     for axis, step in enumerate(stride):
