@@ -54,6 +54,27 @@ def test_cmake(examples: Path, weights: str) -> None:
     assert run("build/digit_cpp", cwd=folder).endswith(answer())
 
 
+@pytest.mark.parametrize("library", ["a", "so", ""])
+def test_cmake_with_native_code(examples: Path, library: str) -> None:
+    """The same projects over a library of the cpu backend, static or shared; a static one is made where none is named."""
+    needs("cmake", "cc", "g++")
+    folder = examples / "cmake"
+    forms = {"a": "hpp,cmake,a", "so": "hpp,cmake,so"}.get(library, "hpp,cmake")
+    build("digits", folder / "digits", "--dim", "batch=1", "--target", "cpu", "--emit", forms)
+    run("cmake", "-S", ".", "-B", "build", f"-Ddigits_DIR={folder / 'digits'}", cwd=folder)
+    run("cmake", "--build", "build", cwd=folder)
+    assert run("build/digit_c", cwd=folder) == answer()
+    assert run("build/digit_cpp", cwd=folder).endswith(answer())
+
+
+def test_rust_with_native_code(examples: Path) -> None:
+    needs("rustc", "cc")
+    folder = examples / "rust"
+    build("digits", folder / "digits", "--dim", "batch=1", "--target", "cpu", "--emit", "rs,o")
+    run("rustc", "--edition", "2024", "-D", "warnings", "main.rs", "-C", "link-arg=digits/digits.o", cwd=folder)
+    assert run("./main", cwd=folder) == answer()
+
+
 def test_rust(examples: Path) -> None:
     needs("rustc", "cc")
     folder = examples / "rust"

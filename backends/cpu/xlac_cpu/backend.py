@@ -25,7 +25,7 @@ class CpuBackend(Backend):
 
     name = "cpu"
     relies_on = ("llvmlite",)
-    forms = ("h", "o", "a", "so", "exe", "s", "ll", "wasm")
+    forms = ("h", "hpp", "rs", "cmake", "o", "a", "so", "exe", "s", "ll", "wasm")
     usual = ("h", "so")
 
     def target(self, request: Request) -> Target:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from xlac_sdk.program import Program
     from xlac_sdk.target import Target
 
+FORMS = "c h hpp rs cmake main so exe (c); h hpp rs cmake o a so exe s ll wasm (cpu); cu ptx cubin (cuda)"  # --help imports no backend
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.capi
 TOLD = ("cpu", "triple", "arch", "precision", "dims", "params")  # of the options, what the manifest keeps: no paths
 
@@ -29,7 +30,7 @@ TOLD = ("cpu", "triple", "arch", "precision", "dims", "params")  # of the option
 @click.option("--variant", multiple=True, metavar="NAME=N,…",
               help="Code of its own for calls of these sizes, of those that --dim leaves open; may be repeated.")
 @click.option("--emit", "emitted", default=None, metavar="FORMS",
-              help="What to write: some of c, h, o, a, so, exe, s, ll, cu, ptx, cubin, as the target has them.")
+              help=f"What to write, with commas: {FORMS}.")
 @click.option("--weights", "where", type=click.Choice(WEIGHTS), default=None,
               help="Weights inside the code (embed, the default; incbin), in a file that is read, or one that is mapped.")
 @click.option("--static", is_flag=True, help="Link the program without shared libraries.")

@@ -12,7 +12,7 @@ from xlac_cpu.ahead import embed, linker, program, unit, weights
 from xlac_cpu.ahead.entry import entry
 from xlac_cpu.link import archive
 from xlac_cpu.machine import Machine
-from xlac_sdk.capi import Api, Weights, api_of, header, weights_file
+from xlac_sdk.capi import Api, Weights, api_of, cmake_package, cpp_header, header, rust_module, weights_file
 from xlac_sdk.capi.weights import HEADER
 from xlac_sdk.looks import Looks
 from xlac_sdk.package import Package, Packaging, Variant
@@ -25,7 +25,7 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Pac
         hint = "embed puts them into the object without an assembler"
         raise UnsupportedError(Diagnostic("XL5011", "target 'cpu' has no use for --weights incbin", hint=hint))
     making = Making(variants, wanted, folder)
-    for form in wanted.forms:
+    for form in making.forms:
         getattr(making, f"write_{form}")()
     library = making.shared if "so" in wanted.forms else ""
     return Package(library, making.weights_file())
@@ -38,6 +38,14 @@ class Making:
     variants: Sequence[Variant]
     wanted: Packaging
     folder: Path
+
+    @cached_property
+    def forms(self) -> tuple[str, ...]:
+        """What is asked for, and what that is about: the header that others include, a library for CMake."""
+        asked = self.wanted.forms
+        more = ("h",) if {"hpp", "cmake"} & {*asked} else ()
+        library = ("a",) if "cmake" in asked and not {"a", "so"} & {*asked} else ()
+        return tuple(dict.fromkeys((*more, *library, *asked)))
 
     @cached_property
     def machines(self) -> tuple[Machine, ...]:
@@ -97,6 +105,16 @@ class Making:
 
     def write_h(self) -> None:
         (self.folder / f"{self.api.prefix}.h").write_text(header(self.api), encoding="utf-8")
+
+    def write_hpp(self) -> None:
+        (self.folder / f"{self.api.prefix}.hpp").write_text(cpp_header(self.api), encoding="utf-8")
+
+    def write_rs(self) -> None:
+        (self.folder / f"{self.api.prefix}.rs").write_text(rust_module(self.api), encoding="utf-8")
+
+    def write_cmake(self) -> None:
+        library = f"lib{self.api.prefix}.a" if "a" in self.forms else self.shared
+        (self.folder / f"{self.api.prefix}Config.cmake").write_text(cmake_package(self.api, library), encoding="utf-8")
 
     def write_o(self) -> None:
         (self.folder / f"{self.api.prefix}.o").write_bytes(self.image)
