@@ -5,6 +5,8 @@
 #   tests/bare/run.sh FOLDER [TARGET...]     FOLDER holds the root and is kept for the next run; the targets are `demo test` unless named
 set -euo pipefail
 root=$(realpath -m "$1"); shift
+targets=("$@")
+[ $# -gt 0 ] || targets=(demo test)
 here=$(cd "$(dirname "$0")/../.." && pwd)
 export RELEASE=${RELEASE:-bookworm}
 
@@ -36,4 +38,4 @@ unshare --mount bash -euc '
   mount -t tmpfs tmpfs "$0/dev/shm" 2>/dev/null || true
   cp /etc/resolv.conf "$0/etc/resolv.conf" 2>/dev/null || true
   exec chroot "$@"
-' "$root" "$root" env -i "${settings[@]}" make -C /xlac "${@:-demo}" ${1:+} $([ $# -gt 0 ] || echo test)
+' "$root" "$root" env -i "${settings[@]}" make -C /xlac "${targets[@]}"

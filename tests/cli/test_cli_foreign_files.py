@@ -37,7 +37,7 @@ ASKED = {
 }  # fmt: skip
 
 
-@pytest.mark.timeout(60)  # without the check it waits for ever
+@pytest.mark.timeout(600)  # without the check it waits for ever
 @pytest.mark.parametrize("make", [pipe, listening, device])
 @pytest.mark.parametrize("name", ASKED)
 def test_what_has_no_end_is_refused(name: str, make: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

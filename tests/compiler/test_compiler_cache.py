@@ -142,7 +142,7 @@ CHILD = "import sys, numpy, xlac; print(xlac.compile(sys.argv[1])(numpy.ones((1,
 def test_processes_share_it(folder: Path) -> None:
     command = [sys.executable, "-c", CHILD, str(SPEC)]
     children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    sums = {child.communicate(timeout=120)[0] for child in children}
+    sums = {child.communicate(timeout=1800)[0] for child in children}
     assert len(sums) == 1 and all(child.returncode == 0 for child in children)
     assert len(entries(folder)) == 3 and not list(folder.glob(f"{ROOM}*")), "the code, the whole compilation, and what it was read from"
 

@@ -166,7 +166,7 @@ def test_the_process_ends_with_threads_waiting() -> None:
         "print('end', flush=True)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(Path(__file__).parent)], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", code, str(Path(__file__).parent)], capture_output=True, text=True, timeout=1800, check=True
     )
     assert done.stdout == "end\n" and done.stderr == ""
 
@@ -234,4 +234,4 @@ def test_threads_bound_to_one_processor_compute_too() -> None:
         "for _ in range(20): assert np.array_equal(fast(X, X), 2 * X); time.sleep(0.002)\n"
         "assert all(os.sched_getaffinity(int(task.name)) == one for task in Path('/proc/self/task').iterdir())\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], timeout=1800, check=True)

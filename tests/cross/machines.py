@@ -44,9 +44,9 @@ class Other:
         """Runs a program in its folder. Without an operating system it reads the file `given` and writes `made`."""
         command = [*self.runs, str(program), *arguments]
         if not self.bare:
-            return subprocess.run(command, input=given, cwd=program.parent, capture_output=True, timeout=600, check=False)
+            return subprocess.run(command, input=given, cwd=program.parent, capture_output=True, timeout=1800, check=False)
         (program.parent / "given").write_bytes(given)
-        done = subprocess.run(command, cwd=program.parent, stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False)
+        done = subprocess.run(command, cwd=program.parent, stdin=subprocess.DEVNULL, capture_output=True, timeout=1800, check=False)
         made = program.parent / "made"
         return subprocess.CompletedProcess(command, done.returncode, made.read_bytes() if made.exists() else b"", done.stderr)
 

@@ -65,7 +65,7 @@ def test_digits_in_64_kilobytes(options: tuple[str, ...], tmp_path: Path) -> Non
 
     images = np.load(DIGITS.parent / "data" / "digits_images.npy")[:IMAGES].astype(np.float32)
     (tmp_path / "given").write_bytes(images.tobytes().ljust(block_bytes(), b"\0"))
-    subprocess.run([*QEMU, str(program)], cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=300, check=True)
+    subprocess.run([*QEMU, str(program)], cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=1800, check=True)
     made = (tmp_path / "made").read_bytes()
     found = np.frombuffer(made, np.float32, IMAGES * 10, images.nbytes).reshape(IMAGES, 10)
     expected = xlac.compile(DIGITS, target="reference", dims={"batch": IMAGES})(image=images)

@@ -27,7 +27,7 @@ def only_on_a_gpu(on_gpu: bool) -> None:
         pytest.skip("needs a GPU: make test-gpu")
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
 def test_nvidias_checkers_find_nothing(tool: str) -> None:
     found = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
