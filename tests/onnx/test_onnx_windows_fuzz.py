@@ -105,7 +105,7 @@ def test_conv_transpose(at: dict[str, Any], groups: int, how: str, more: int) ->
 @given(windows(), st.booleans(), st.booleans(), st.integers(0, 1))
 def test_max_pool(at: dict[str, Any], ceil: bool, where: bool, order: int) -> None:
     if at["auto"].startswith("SAME") and any(s > k for s, k in zip(at["strides"], at["kernel"], strict=True)):
-        return  # ONNX Runtime asks for padding below 0
+        return  # which ONNX Runtime refuses (see below)
     x = normal(0, 2, 3, *at["sizes"])
     extra = {} if at["auto"] != "NOTSET" else {"dilations": at["dilations"], "ceil_mode": int(ceil)}
     made = model("MaxPool", {"x": x}, 12, outputs=1 + where, storage_order=order, **placing(at), **extra)
@@ -128,6 +128,38 @@ def test_lp_pool(at: dict[str, Any], p: int) -> None:
     extra = {} if at["auto"] != "NOTSET" else {"dilations": at["dilations"]}
     made = model("LpPool", {"x": x}, 18, p=p, **placing(at), **extra)
     check(made, {"x": x}, runtime(made, {"x": x}))
+
+
+BELOW = [(n, k, s) for n in range(1, 13) for k in (1, 2, 3) for s in range(2, 8) if (-(-n // s) - 1) * s + k < n]
+"""Extents, windows and strides for which padding comes out below zero."""
+PARTS = 8
+
+
+@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("op", ["AveragePool", "LpPool"])
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.sampled(6)
+def test_padding_that_comes_out_below_zero(op: str, auto: str, part: int) -> None:
+    """Strides wider than windows, on one axis and beside a usual one: the windows begin inside."""
+    for number, (n, k, s) in enumerate(BELOW[part::PARTS]):
+        more = (5,) * (number % 2)
+        x = normal(number, 1, 2, n, *more)
+        made = model(op, {"x": x}, 19 if op == "AveragePool" else 18, kernel_shape=[k, *(2 for _ in more)], strides=[s, *(1 for _ in more)], auto_pad=auto)
+        check(made, {"x": x}, runtime(made, {"x": x}))
+
+
+@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
+def test_a_largest_element_is_sought_where_a_mean_is_taken(auto: str) -> None:
+    """ONNX Runtime refuses this of MaxPool; where the windows lie is what AveragePool of places gives."""
+    for number, (n, k, s) in enumerate(BELOW[::9]):
+        ramp, x = np.arange(n, dtype=np.float32).reshape(1, 1, n), normal(number, 1, 1, n)
+        given: dict[str, Any] = {"kernel_shape": [k], "strides": [s], "auto_pad": auto}
+        mean = model("AveragePool", {"x": ramp}, 19, **given)
+        starts = np.round(runtime(mean, {"x": ramp})[0].reshape(-1) - (k - 1) / 2).astype(int)
+        wanted = np.stack([x[0, 0, a : a + k] for a in starts]).max(1)
+        found, places = backend.prepare(model("MaxPool", {"x": x}, 12, outputs=2, **given)).run({"x": x})
+        np.testing.assert_array_equal(np.asarray(found).reshape(-1), wanted)
+        np.testing.assert_array_equal(x.reshape(-1)[np.asarray(places).reshape(-1)], wanted)
 
 
 COORDINATES = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xlac.frontends.onnx.call import Call
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
-from xlac.ops.padding import check_places, pairs
+from xlac.ops.padding import check_places, covered, pairs
 
 Ints = tuple[int, ...]
 AUTO = {"VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}
@@ -59,6 +59,26 @@ def windows(call: Call, extents: Sequence[Dim], kernel: Ints) -> Windows:
     if not call.attr("ceil_mode", 0):
         fit(call, extents, found, (0,) * rank)
     return found
+
+
+def left_out(call: Call, extents: Sequence[Dim], kernel: Ints) -> tuple[tuple[int, int], ...]:
+    """How many elements lie under no window of a pool, before and after each axis, since its padding comes out below zero.
+
+    `auto_pad` asks for as many windows as strides begin in an axis, and for padding that lets them just cover it. Strides
+    wider than a window make that negative, in halves that are rounded towards zero.
+    """
+    rank = len(extents)
+    auto = call.attr("auto_pad", "NOTSET")
+    if auto not in ("SAME_UPPER", "SAME_LOWER") or len(kernel) != rank:
+        return ((0, 0),) * rank
+    strides, dilations = listed(call, "strides", rank, 1, 1), listed(call, "dilations", rank, 1, 1)
+    found = []
+    for size, k, stride, dilation in zip(extents, kernel, strides, dilations, strict=True):
+        last = -(-size // stride) * stride - size if isinstance(size, int) else 0  # of an open size, a multiple of the stride
+        less = max(0, stride - covered(k, dilation) - last)
+        low = less // 2 if auto == "SAME_UPPER" else max(0, less - 1) // 2
+        found.append((low, less - low))
+    return tuple(found)
 
 
 def fit(call: Call, extents: Sequence[Dim], at: Windows, more: Ints) -> None:

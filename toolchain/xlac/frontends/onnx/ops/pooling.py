@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
 
 from xlac.frontends.onnx.call import Call
-from xlac.frontends.onnx.geometry import Windows, fit, kernel_shape, listed, windows
+from xlac.frontends.onnx.geometry import Windows, fit, kernel_shape, left_out, listed, windows
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
@@ -20,17 +20,20 @@ from xlac_sdk.dtypes import DType
 Ints = tuple[int, ...]
 
 
-def placed(call: Call, x: Node) -> tuple[Windows, Ints]:
-    """The windows of a pool over x, and how much further `ceil_mode` lets them reach at the high ends.
+def placed(call: Call, x: Node) -> tuple[Node, Windows, Ints]:
+    """What of x lies under the windows of a pool, the windows over that, and how much further `ceil_mode` lets them reach at
+    the high ends.
 
     With `ceil_mode` a last window counts that begins inside x or its low padding, though it ends outside.
     """
     rank = x.type.rank - 2
     if rank < 1:
         raise ShapeError(f"{call.operator} needs batch, channels and spatial axes, got {x.type}", operand=0)
-    at = windows(call, x.shape[2:], kernel_shape(call, rank))
+    kernel = kernel_shape(call, rank)
+    at = windows(call, x.shape[2:], kernel)
+    x = cropped(x, left_out(call, x.shape[2:], kernel))
     if not call.attr("ceil_mode", 0):
-        return at, (0,) * rank
+        return x, at, (0,) * rank
     more = []
     for size, span, stride, (low, high) in zip(x.shape[2:], at.spans, at.strides, at.pads, strict=True):
         if not isinstance(size, int):
@@ -39,7 +42,12 @@ def placed(call: Call, x: Node) -> tuple[Windows, Ints]:
         count -= (count - 1) * stride >= size + low
         more.append(max(0, (count - 1) * stride + span + 1 - size - low - high))
     fit(call, x.shape[2:], at, tuple(more))
-    return at, tuple(more)
+    return x, at, tuple(more)
+
+
+def cropped(x: Node, gone: Sequence[tuple[int, int]]) -> Node:
+    """x without so many elements at the low and the high end of each spatial axis."""
+    return build.pad(x, 0, [0, 0, *(-low for low, _ in gone)], [0, 0, *(-high for _, high in gone)])
 
 
 def window(combine: str, at: Windows, more: Ints) -> reduction.Window:
@@ -62,10 +70,10 @@ def plain(at: Windows) -> bool:
 @operator("MaxPool", since=1)
 def max_pool(call: Call) -> Node | tuple[Node, Node]:
     """Operator sets 1 to 22; the second output (8) says where in the whole tensor the first of the largest is."""
-    x = call[0]
-    at, more = placed(call, x)
+    whole = call[0]
+    x, at, more = placed(call, whole)
     if call.wants(1):
-        return _largest_and_where(call, x, window("body", at, more))
+        return _largest_and_where(call, whole, x, window("body", at, more))
     if plain(at):
         return build.apply1(
             f"max_pool{len(at.kernel)}d", x, kernel=at.kernel, stride=at.strides, pad=at.pads, dilation=at.dilations,
@@ -74,8 +82,8 @@ def max_pool(call: Call) -> Node | tuple[Node, Node]:
     return Node.of(window("max", at, more), x)
 
 
-def _largest_and_where(call: Call, x: Node, at: reduction.Window) -> tuple[Node, Node]:
-    """The largest element of each window and its flat position: of equal ones the first in memory."""
+def _largest_and_where(call: Call, whole: Node, x: Node, at: reduction.Window) -> tuple[Node, Node]:
+    """The largest element of each window over x, and its flat position in the whole: of equal ones the first in memory."""
     last = np.iinfo(np.int64).max
     lowest = -np.inf if x.type.dtype.is_float else np.iinfo(x.type.dtype.numpy).min
 
@@ -88,8 +96,9 @@ def _largest_and_where(call: Call, x: Node, at: reduction.Window) -> tuple[Node,
     op = reduction.Window(
         "body", build.graph("larger", scalars, larger), at.window, at.strides, at.low, at.high, at.base_dilation, at.window_dilation
     )
-    extents = x.shape[2:]
-    places = build.broadcast_to(build.reshape(build.iota((prod_of(extents),), 0), extents), x.shape)
+    extents = whole.shape[2:]
+    places = build.broadcast_to(build.reshape(build.iota((prod_of(extents),), 0), extents), whole.shape)
+    places = cropped(places, left_out(call, extents, at.window[2:]))
     inits = build.constant(lowest, x.type.dtype), build.constant(last, DType.I64)
     y, where = build.results(Node.of(op, x, places, *inits))
     if call.attr("storage_order", 0):
@@ -160,8 +169,7 @@ def max_unpool(call: Call) -> Node:
 @operator("AveragePool", since=1)
 def average_pool(call: Call) -> Node:
     """Operator sets 1 to 22; what `ceil_mode` adds is never counted, padding only with `count_include_pad` (7)."""
-    x = call[0]
-    at, more = placed(call, x)
+    x, at, more = placed(call, call[0])
     include = bool(call.attr("count_include_pad", 0))
     if plain(at) and set(at.dilations) == {1}:
         return build.apply1(
@@ -199,8 +207,7 @@ def global_average_pool(call: Call) -> Node:
 @operator("LpPool", since=1)
 def lp_pool(call: Call) -> Node:
     """Operator sets 1, 2, 11, 18 (dilations, ceil_mode) and 22: the p-norm of each window."""
-    x = call[0]
-    at, more = placed(call, x)
+    x, at, more = placed(call, call[0])
     return _norm(x, float(call.attr("p", 2)), lambda powers: Node.of(window("add", at, more), powers))
 
 
