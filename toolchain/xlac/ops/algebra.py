@@ -221,7 +221,8 @@ class RoundHalfAway(Direct):
 class ReducePrecision(Composite):
     """x rounded to nearest even as if it had `exponent_bits` and `mantissa_bits`; it keeps its element type.
 
-    What is too large becomes infinite, what is too small a zero of its sign (subnormal results are flushed).
+    What is too large becomes infinite, what is too small a zero of its sign: subnormal results are flushed where there are fewer
+    bits of exponent than the type has. NaN stays NaN, however few bits of mantissa are left.
     """
 
     mnemonic = "reduce_precision"
@@ -237,11 +238,11 @@ class ReducePrecision(Composite):
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
-        wide = build.compute(x)
-        dtype = wide.type.dtype
-        exponent, mantissa = (8, 23) if dtype is DType.F32 else (11, 52)
-        whole = DType.U32 if dtype is DType.F32 else DType.U64
-        bits = Node.of(convert.Bitcast(whole), wide)
+        dtype = x.type.dtype
+        mantissa = {DType.F16: 10, DType.BF16: 7, DType.F32: 23, DType.F64: 52}[dtype]
+        exponent = dtype.bits - 1 - mantissa
+        whole = DType(f"u{dtype.bits}")
+        bits = Node.of(convert.Bitcast(whole), x)
 
         def both(a: Node, b: int | Node) -> Node:
             return build.apply1("and", a, b if isinstance(b, Node) else build.constant(b, whole))
@@ -261,7 +262,7 @@ class ReducePrecision(Composite):
             # a reach of 0 leaves one exponent, and it belongs to zero
             bits = build.select(build.compare(field, "le", build.constant((bias - reach) << mantissa, whole)), sign, bits)
         found = Node.of(convert.Bitcast(dtype), bits)
-        return build.cast(build.select(build.compare(wide, "ne", wide), wide, found), x.type.dtype)
+        return build.select(build.compare(x, "ne", x), x, found)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
