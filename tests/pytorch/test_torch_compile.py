@@ -114,6 +114,17 @@ def test_a_bug_in_a_builder_is_told_and_the_rest_compiled(monkeypatch: pytest.Mo
         torch.testing.assert_close(torch.compile(lambda v: v.sin() * 2, backend="xlac")(x), x.sin() * 2)
 
 
+@pytest.mark.parametrize("target", ["cpu", "nowhere"])
+def test_parts_of_one_result_that_pytorch_computes_itself(target: str) -> None:
+    """A part that is only a view, and parts that cannot be compiled: their one result is not taken for several."""
+    x = torch.randn(4, 3)
+    for f in (lambda x: torch.linalg.svdvals(x[1:]), lambda x: torch.linalg.svdvals(x * 2) + 1):
+        torch._dynamo.reset()
+        with pytest.warns(FallbackWarning, match="svd"):
+            found = torch.compile(f, backend="xlac", options={"target": target})(x)
+        torch.testing.assert_close(found, f(x))
+
+
 def test_without_fallback_it_is_an_error() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.svdvals(x)

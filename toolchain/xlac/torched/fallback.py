@@ -128,7 +128,8 @@ def _computes(module: GraphModule) -> bool:
 
 
 def _eager(module: GraphModule) -> Run:
-    return lambda args: module(*args)
+    """A graph in PyTorch. Its results are a sequence, as a program's are."""
+    return (lambda args: (module(*args),)) if _single(module) else lambda args: module(*args)
 
 
 def _boxed(run: Run) -> Run:
