@@ -80,8 +80,8 @@ def joined(size: int) -> Model:
 
 
 def inputs(size: int) -> Model:
-    """Many inputs, concatenated."""
-    given = [x(f"x{n}") for n in range(size)]
+    """Many inputs, concatenated: each is large enough for a kernel of its own."""
+    given = [x(f"x{n}", (1 << 14,)) for n in range(size)]
     return model(given, [build.concat(given, 0)])
 
 

@@ -31,7 +31,7 @@ from xlac.ir.dims import Dim, Shape, Sym, symbols, volume
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Elementwise, Index, Operand
 from xlac.ops import leaf
-from xlac.schedule.group import Group, Launching, Scratch, Value, open_sizes, origins
+from xlac.schedule.group import Group, Launching, Scratch, Value, open_sizes, origins, ranks
 from xlac.schedule.remembered import Remembered
 from xlac_sdk import build
 from xlac_sdk.build import Builder
@@ -95,8 +95,8 @@ class Elements:
 
     def launch(self, name: str, work: Work | None = None, note: str = "") -> Launching:
         """The finished kernel, with the arguments for the parameters that were used."""
-        order: dict[Value, int] = {v: k for k, v in enumerate((*self.group.inputs, *self.group.outputs))}
-        used = sorted(self._parameters, key=lambda v: order.get(v, len(order)))
+        order = ranks(self.group)
+        used = sorted(self._parameters, key=lambda v: order.get(v, len(order)) if isinstance(v, Node) else len(order))
         parameters = tuple(self._parameters[v] for v in used)
         note = note or self.group.reason
         sizes = open_sizes(self.group)

@@ -40,6 +40,7 @@ from xlac_sdk.target import Target
 TILE = 32  # elements a side of the blocks in which a transposition is done
 Square = tuple[int, Callable[[dict[Run, Expr], Expr, Expr], None]]
 """Lanes, and what moves so many rows by so many columns."""
+NESTS = 32  # of one kernel: compilers take longer than linear over long stretches of loads and stores
 STREAM = 4  # times the last cache that outputs must exceed before they are written past it
 
 
@@ -52,15 +53,14 @@ class Job:
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
-    """One launch for a group of one shape; a large group of several shapes takes one for each."""
+    """One launch for a group of one shape; a large group of several shapes takes one for each, a small one for every few."""
     found = [job for job in jobs(group) if volume(job.shape) != 0]
     work = cost.work(group)
     large = len(found) > 1 and (work.flops + work.bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in found))
     launches: list[Launching] = []
     in_place: list[tuple[Node, Node]] = []
-    for number, batch in enumerate([[job] for job in found] if large else [found]):
-        if not batch:
-            continue
+    together = 1 if large else NESTS
+    for number, batch in enumerate(found[start : start + together] for start in range(0, len(found), together)):
         elements = Elements(Builder(), group, target)
         for job in batch:
             dry = Surveyor(elements, job.shape)

@@ -52,6 +52,7 @@ class Group:
     barriers: Mapping[Node, str] = field(default_factory=dict)
     members: frozenset[Node] = field(init=False, default=frozenset(), repr=False)
     sizes: tuple[Sym, ...] | None = field(init=False, default=None, repr=False)  # `open_sizes`, once they were asked for
+    ranks: dict[Node, int] | None = field(init=False, default=None, repr=False)  # `ranks`, likewise
     places: tuple[Origin, ...] | None = field(init=False, default=None, repr=False)  # `origins`, likewise
 
     def __post_init__(self) -> None:
@@ -163,6 +164,14 @@ def open_sizes(group: Group) -> tuple[Sym, ...]:
     if group.sizes is None:
         object.__setattr__(group, "sizes", _open_sizes(group))
     return group.sizes or ()
+
+
+def ranks(group: Group) -> dict[Node, int]:
+    """The place of each value that a group reads or gives among its parameters. Many launches of one group ask for it."""
+    if group.ranks is None:
+        object.__setattr__(group, "ranks", {node: place for place, node in enumerate((*group.inputs, *group.outputs))})
+    assert group.ranks is not None
+    return group.ranks
 
 
 def origins(group: Group) -> tuple[Origin, ...]:
