@@ -256,7 +256,7 @@ def _whose(place: Path) -> tuple[str, str]:
     try:
         entry = _read(str(place))
         return str(entry["program"]), str(entry["backend"])
-    except (ValueError, KeyError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "?", "?"
 
 

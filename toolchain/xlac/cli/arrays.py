@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EISDIR
 from math import prod
 from pathlib import Path
-from zipfile import BadZipFile
-from zlib import error as ZlibError
 
 import numpy as np
 
@@ -73,14 +72,8 @@ def _number(text: str) -> float | int:
 
 def load_npy(file: Path, name: str) -> Array:
     """An array from a .npy file; pickles are refused."""
-    if file.is_dir():
-        raise IsADirectoryError(EISDIR, "Is a directory", str(file))
-    try:
-        found = np.load(regular(file), allow_pickle=False)
-    except (ValueError, EOFError, BadZipFile, SyntaxError) as error:
-        raise SourceError(Diagnostic("XL6005", f"array for '{name}': {file}: {_reason(error)}")) from None
-    if not isinstance(found, np.ndarray):
-        found.close()
+    found = _loaded(file, f"array for '{name}': {file}")
+    if isinstance(found, dict):
         raise SourceError(Diagnostic("XL6005", f"array for '{name}': {file} is an archive of several arrays",
                                      hint="give it as a whole, with --inputs or --expect FILE.npz"))  # fmt: skip
     return found
@@ -88,17 +81,27 @@ def load_npy(file: Path, name: str) -> Array:
 
 def load_npz(file: Path) -> dict[str, Array]:
     """The arrays of a .npz archive by name; pickles are refused."""
+    found = _loaded(file, str(file))
+    if not isinstance(found, dict):
+        problem = f"{file}: it holds one array without a name; a .npz holds several by name"
+        raise SourceError(Diagnostic("XL6005", problem))
+    return found
+
+
+def _loaded(file: Path, what: str) -> Array | dict[str, Array]:
+    """What NumPy reads of a file. Raises OSError for one that cannot be opened, and SourceError for whatever is wrong inside."""
     if file.is_dir():
         raise IsADirectoryError(EISDIR, "Is a directory", str(file))
-    try:
-        found = np.load(regular(file), allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            problem = f"{file}: it holds one array without a name; a .npz holds several by name"
-            raise SourceError(Diagnostic("XL6005", problem))
-        with found as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (ValueError, EOFError, BadZipFile, SyntaxError, ZlibError) as error:
-        raise SourceError(Diagnostic("XL6005", f"{file}: {_reason(error)}")) from None
+    with regular(file).open("rb") as data:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of sizes that overflow
+                found = np.load(data, allow_pickle=False)
+                return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+        except MemoryError:
+            raise SourceError(Diagnostic("XL6005", f"{what}: its header claims more than the memory there is")) from None
+        except Exception as error:  # whatever NumPy, zipfile, zlib and their like make of bytes that anybody wrote
+            raise SourceError(Diagnostic("XL6005", f"{what}: {_reason(error)}")) from None
 
 
 def _reason(error: Exception) -> str:
