@@ -42,6 +42,11 @@ class Backend(ABC):
     usual: ClassVar[tuple[str, ...]] = ()
     """The forms that are written when the user names none."""
 
+    records: ClassVar[bool] = False
+    """Whether its packages have the C API, which tells of failed checks itself: `xlac_sdk.records`."""
+    chooses_checks: ClassVar[bool] = False
+    """Whether a package of a checked program holds the unchecked one too, for who builds it to choose."""
+
     control: ClassVar[Mapping[str, str]] = {}
     """Who runs `while`, `cond` and `scan`, where that is not the host: words for `xlac explain`."""
 

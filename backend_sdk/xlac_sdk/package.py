@@ -31,6 +31,7 @@ class Variant:
 
     program: Program
     target: Target
+    unchecked: Program | None = None  # of a checked program, where a package holds both
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,15 @@ import numpy as np
 
 from xlac.collection import paused
 from xlac.compiler import Lowered
+from xlac.failures import checks_of
 from xlac.folders import replacing
 from xlac.identity import version_of
 from xlac.model import Model
-from xlac_sdk import manifest, portable, stopping
+from xlac_sdk import manifest, portable, records, stopping
 from xlac_sdk.backend import Array, Backend
 from xlac_sdk.manifest import Manifest, Memory, Provenance, Size, Tensor
 from xlac_sdk.package import Package, Packaging, Variant
-from xlac_sdk.program import Role
+from xlac_sdk.program import Program, Role
 from xlac_sdk.source import Diagnostic, SourceError
 
 
@@ -39,17 +40,19 @@ class Source:
 
 
 def write(
-    variants: Sequence[Lowered], backend: Backend, folder: Path, wanted: Packaging, source: Source
+    variants: Sequence[Lowered], backend: Backend, folder: Path, wanted: Packaging, source: Source, unchecked: Lowered | None = None
 ) -> list[Path]:
     """Builds into `folder`, which is created, or replaced when an earlier build made it; the manifest is written last.
 
-    Several variants are one model for several processors. Returns the files. Nothing is left behind when the build
+    Several variants are one model for several processors. `unchecked` is the program of a checked one without its checks,
+    for a backend whose packages hold both. Returns the files. Nothing is left behind when the build
     fails or is interrupted, and what others put into the folder stays (`folders.py`). Raises SourceError for a folder with other
     content, and for weights that changed since `source` was made.
     """
     with replacing(folder) as made:
         if wanted.forms:
-            package = backend.package([Variant(v.program, v.target) for v in variants], wanted, made)
+            variants, plain = recorded(variants, unchecked) if backend.records else (variants, None)
+            package = backend.package([Variant(v.program, v.target, plain) for v in variants], wanted, made)
         else:
             package = _plain(variants[0], backend, made)
         if weights_hash(source.model.weights) != source.weights:
@@ -59,6 +62,16 @@ def write(
         (made / manifest.NAME).write_text(facts.text(), encoding="utf-8")
         names = sorted(p.relative_to(made) for p in made.rglob("*") if p.is_file())
     return [folder / name for name in names]
+
+
+def recorded(variants: Sequence[Lowered], unchecked: Lowered | None) -> tuple[Sequence[Lowered], Program | None]:
+    """Checked programs with their record inside, for the C API, and the unchecked one that a package may hold too."""
+    checks = checks_of(variants[0].program.facts)
+    if not checks:
+        return variants, None
+    plain = unchecked.program if unchecked else None
+    programs = records.inside([v.program for v in variants], [check.text for check in checks], plain.arena_bytes if plain else 0)
+    return [replace(v, program=program) for v, program in zip(variants, programs, strict=True)], plain
 
 
 def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:

@@ -13,8 +13,10 @@ from xlac_sdk.cfunctions import TYPES
 from xlac_sdk.dims import Symbol
 from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Program, Role, Slot
+from xlac_sdk.records import FACT as RECORD
 
 ALIGN = 64
+LONGEST = 400  # characters of the text of a check
 UNKNOWN = "no status of this library"
 RUST = {"float": "f32", "double": "f64", "unsigned char": "u8"}  # the others are `int32_t` and its like
 KINDS = {DType.F64: "f8", DType.F32: "f4", DType.F16: "f2", DType.BF16: "V2", DType.BOOL: "b1"}
@@ -35,6 +37,7 @@ class Status(Enum):
     WRONG_WEIGHTS = 6, "the weights are not those that the model was built with"
     NOT_READY = 7, "the context has not been initialised"
     WRONG_PROCESSOR = 8, "the model was not compiled for this processor"
+    CHECK_FAILED = 9, "a check failed"
     STOPPED = 10, "the run was stopped"
 
 
@@ -127,6 +130,8 @@ class Api:
     weight_bytes: int  # of the file, header included; 0 without weights
     weights_hash: int
     tears: bool = False  # a run that is stopped may leave the state half changed
+    checks: tuple[str, ...] = ()  # of a checked program: what each looks for, and where
+    record_offset: int = 0  # of the arena
 
     @property
     def upper(self) -> str:
@@ -149,6 +154,11 @@ class Api:
     @property
     def memory_bytes(self) -> int:
         return self.arena_start + self.arena_bytes
+
+    @property
+    def record(self) -> int:
+        """The byte of the caller's memory at which a checked program's record is."""
+        return self.arena_start + self.record_offset
 
     @property
     def mapped(self) -> bool:
@@ -194,7 +204,13 @@ class Api:
         """Every symbol that an artefact exports."""
         names = ["size", "init", "run", "stop", "reset", "status_text"]
         names += ["check_weights"] if self.mapped else []
+        names += ["failure"] if self.checks else []
         return tuple(f"{self.prefix}_{name}" for name in names)
+
+
+def text_of(text: str) -> str:
+    """Text as a string of C, and of LLVM, has it: printable ASCII, no quotes, nothing that either reads as an escape."""
+    return "".join(c if " " <= c <= "~" and c not in '"\\?%' else "'" if c == '"' else "?" for c in text)[:LONGEST]
 
 
 def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIGN) -> Api:
@@ -208,9 +224,10 @@ def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIG
     sizes = tuple(Size(s, n) for s, n in zip(program.sizes, called, strict=True))
     constant = any(s.role is Role.CONSTANT and s.nbytes for s in program.slots)
     outside = constant and not (weights is Weights.EMBED)
+    record = program.facts.get(RECORD) or {"texts": (), "offset": 0}
     return Api(
         identifier(program.name), comment(program.name), tuple(arrays[: len(program.inputs)]),
         tuple(arrays[len(program.inputs) :]), sizes, weights, align, program.arena_bytes, program.state_bytes,
         tuple(comment(case.title) for case in program.cases), file_bytes(program) if outside else 0, weights_hash(program) if outside else 0,
-        bool(program.state_bytes) and Looks(program).tears,
+        bool(program.state_bytes) and Looks(program).tears, tuple(map(text_of, record["texts"])), record["offset"],
     )  # fmt: skip

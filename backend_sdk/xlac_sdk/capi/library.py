@@ -54,6 +54,9 @@ class Library:
             problem = f"'{file.name}' cannot be loaded: {error}"
             raise SourceError(Diagnostic("XL5024", problem, hint="build it again")) from None
         self._size.restype, self._text.restype = ctypes.c_size_t, ctypes.c_char_p
+        self._failure = getattr(library, f"{self._prefix}_failure", None)  # only checked programs have one
+        if self._failure is not None:
+            self._failure.restype = ctypes.c_char_p
         self._long = self._stop is not None and may_run_long(program)
         self._free: list[Context] = [self._context()]
         self._turn = threading.Lock() if program.state_bytes else None
@@ -84,6 +87,10 @@ class Library:
         except IndexError:
             context = self._context()
         status = self._watched(context, given) if self._long else self._run(ctypes.byref(context), *given)
+        if status == Status.CHECK_FAILED.number:
+            failed = self._failed(context)
+            self._free.append(context)
+            raise failed
         self._free.append(context)
         if status == Status.STOPPED.number:
             raise stopping.torn()
@@ -125,6 +132,15 @@ class Library:
     def _sizes(self, sizes: Mapping[str, int]) -> ctypes.Array[ctypes.c_int64]:
         """`NAME_sizes`."""
         return (ctypes.c_int64 * len(self.program.sizes))(*(sizes[s.name] for s in self.program.sizes))
+
+    def _failed(self, context: Context) -> SourceError:
+        """What the check says that failed in a context's last run."""
+        position, value = ctypes.c_int64(), ctypes.c_int64()
+        assert self._failure is not None
+        said = (self._failure(ctypes.byref(context), ctypes.byref(position), ctypes.byref(value)) or b"").decode()
+        text, _, code = said.rpartition(" [")
+        where = f"element {position.value}, value {value.value}"
+        return SourceError(Diagnostic(code.rstrip("]"), f"{text} ({where})"))
 
     def _check(self, function: str, status: int) -> None:
         if status:

@@ -28,6 +28,7 @@ class CBackend(Backend):
     text_only = True
     forms = package.FORMS
     usual = package.USUAL
+    records = chooses_checks = True
     dialect: Dialect = lowering.PORTABLE
 
     def target(self, request: Request) -> Target:

@@ -14,9 +14,9 @@ FLAGS = ("-std=c99", "-O2", "-ffp-contract=off")  # a product must stay a produc
 SHARED = ("-fPIC", "-shared")
 
 
-def shared(file: Path) -> Path:
+def shared(file: Path, *flags: str) -> Path:
     """Compiles a C file to a shared library beside it."""
-    return compiled(file, file.with_suffix(".so"), *SHARED)
+    return compiled(file, file.with_suffix(".so"), *SHARED, *flags)
 
 
 def compiled(file: Path, made: Path, *flags: str) -> Path:

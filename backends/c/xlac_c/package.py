@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xlac_c import compiler
 from xlac_c.lowering import lowered
-from xlac_c.source import api_of, c_file
+from xlac_c.source import api_of, both_files, c_file
 from xlac_sdk import capi
 from xlac_sdk.backend import Executable
 from xlac_sdk.capi.library import Library, weights_of
@@ -28,8 +29,13 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path, dialec
     (variant,) = variants
     made = lowered(variant.program, variant.target, wanted.libm, dialect)
     api = api_of(made.program, wanted.weights)
-    name = api.prefix
-    texts = {f"{name}.c": c_file(made, api), f"{name}.h": capi.header(api)}
+    name, flags = api.prefix, list[str]()
+    text = c_file(made, api)
+    if variant.unchecked is not None and not api.weight_bytes:
+        other = lowered(variant.unchecked, variant.target, wanted.libm, dialect)
+        api = replace(api, tears=api.tears or api_of(other.program, wanted.weights).tears)
+        text, flags = both_files(other, made, api), [f"-D{api.upper}_CHECKED"]
+    texts = {f"{name}.c": text, f"{name}.h": capi.header(api)}
     if "hpp" in wanted.forms:
         texts[f"{name}.hpp"] = capi.cpp_header(api)
     if "rs" in wanted.forms:
@@ -46,9 +52,9 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path, dialec
             out.writelines(capi.weights_file(made.program))
     library = f"{name}.c"
     if "so" in wanted.forms:
-        library = compiler.shared(folder / library).name
+        library = compiler.shared(folder / library, *flags).name
     if "exe" in wanted.forms:
-        flags = ("-static",) if wanted.static else ()
+        flags += ["-static"] if wanted.static else []
         compiler.compiled(folder / f"{name}.c", folder / name, f"{name}_main.c", *flags)
         if "main" not in wanted.forms:
             (folder / f"{name}_main.c").unlink()
@@ -63,5 +69,6 @@ def opened(artefact: Artefact) -> Executable:
     if library.suffix == ".so":
         return Library(library, artefact.program, weights)
     with tempfile.TemporaryDirectory(prefix="xlac-") as made:
-        built = compiler.compiled(library, Path(made) / f"{library.stem}.so", *compiler.SHARED)
+        chosen = f"-D{library.stem.upper()}_CHECKED"  # nothing to a program that is not
+        built = compiler.compiled(library, Path(made) / f"{library.stem}.so", *compiler.SHARED, chosen)
         return Library(built, artefact.program, weights)

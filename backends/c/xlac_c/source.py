@@ -25,8 +25,21 @@ def api_of(program: Program, weights: capi.Weights) -> Api:
     return capi.api_of(program, weights, ALIGN)
 
 
-def c_file(made: Lowered, api: Api) -> str:
-    """`NAME.c`."""
+def both_files(unchecked: Lowered, checked: Lowered, api: Api) -> str:
+    """`NAME.c` of a checked program and the unchecked one: whoever compiles it chooses, and what both hold is there once."""
+    first, second = ({c.symbol: c for c in constants(one.program, touched(one.program.steps))} for one in (unchecked, checked))
+    shared = [constant for symbol, constant in first.items() if second.get(symbol) == constant]
+    apart = frozenset(constant.symbol for constant in shared)
+    text = [f'/* Compile it with -D{api.upper}_CHECKED, and runs answer CHECK_FAILED, and {api.prefix}_failure why. */\n#include "{api.prefix}.h"\n']
+    for one in shared:
+        lines = "".join(f"    {line}\n" for line in one.lines)
+        text.append(f"\n/* {one.about} */\nstatic const {one.type} {one.symbol}[{one.count}] = {{\n{lines}}};\n")
+    text += [f"\n#ifdef {api.upper}_CHECKED\n", c_file(checked, api, True, apart), "\n#else\n", c_file(unchecked, api, False, apart), "\n#endif\n"]
+    return "".join(text)
+
+
+def c_file(made: Lowered, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()) -> str:
+    """`NAME.c`, without the constants that stand `apart`; `checked`: whether it looks at the record of a checked program."""
     program, dialect = made.program, made.dialect
     looks = Looks(program)
     found = functions(program.kernels, dialect, looks)
@@ -44,7 +57,8 @@ def c_file(made: Lowered, api: Api) -> str:
         incbin=outside and api.weights is capi.Weights.INCBIN,
         vectors=declarations((v for f in found.texts for v in f.vectors), dialect),
         functions=needed(body, made.functions),
-        constants=[] if outside else list(constants(program, touched(program.steps))),
+        constants=[] if outside else [c for c in constants(program, touched(program.steps)) if c.symbol not in apart],
+        checked=checked,
         kernels=found.texts,
         run_parameters=_parameters(program, api),
         blocks=[block for name, block in _blocks(api).items() if name in steps.touched],

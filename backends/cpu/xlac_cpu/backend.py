@@ -27,6 +27,7 @@ class CpuBackend(Backend):
     relies_on = ("llvmlite",)
     forms = ("h", "hpp", "rs", "cmake", "o", "a", "so", "exe", "s", "ll", "wasm")
     usual = ("h", "so")
+    records = True
 
     def target(self, request: Request) -> Target:
         from xlac_cpu import machine

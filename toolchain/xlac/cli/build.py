@@ -63,6 +63,7 @@ def command(
     from xlac import artefact
     from xlac.compiler import lower
     from xlac.debug.dump import Dump
+    from xlac.failures import FACT
     from xlac.ir.text import show
     from xlac.memory import limit as memory_limit
     from xlac.memory.variants import own
@@ -75,7 +76,9 @@ def command(
             click.echo(name)
         return
     choice = chosen(**options)
-    model = open_model(choice, ranges={name for name, size in choice.dims.items() if isinstance(size, str)})
+    choice = replace(choice, checked=choice.checked or False)  # what is built does not depend on the environment
+    ranges = {name for name, size in choice.dims.items() if isinstance(size, str)}
+    model = open_model(choice, ranges)
     if edited is not None:
         model = replace(model, graph=read_graph(edited, model))
     backend = find(choice.target)
@@ -93,6 +96,7 @@ def command(
         click.echo(show(graph), nl=False)
         return
     asked = {key: value for key, value in asdict(choice).items() if key in TOLD} | {"static": static, "libm": not no_libm, "size": small}
+    asked |= {"checked": choice.checked} if choice.checked else {}
     source = artefact.Source.of(model, choice.spec, asked)
     fixed, int8 = variants(variant), quantize is not None
     lowered = lower(model, facts, variants=fixed, observers=observers, start=start, trace=trace, int8=int8)
@@ -109,7 +113,10 @@ def command(
     for one in own(program):
         kept = f"{size(one.weights)} of weights in a layout of its own" if one.weights else "no weights"
         click.echo(f"  variant {one.title}: {one.kernels} kernels and {kept} beside those for any size")
-    files = artefact.write(programs, backend, folder, wanted, source)
+    unchecked = None
+    if lowered.program.facts.get(FACT) and backend.chooses_checks:
+        unchecked = lower(open_model(replace(choice, checked=False), ranges, quiet=True), facts, variants=fixed, start=start, int8=int8)
+    files = artefact.write(programs, backend, folder, wanted, source, unchecked)
     if dump:
         Dump.finish(dump, lowered, backend)
     for file in files:
@@ -170,7 +177,7 @@ def tell(trace: Any, wanted: bool) -> None:
             click.echo(f"{number:5}  {line}", err=True)
 
 
-def open_model(choice: Any, ranges: Container[str] = ()) -> Any:
+def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) -> Any:
     """The model that the options name, its open sizes but `ranges` fixed at `opt` (said on standard error)."""
     from xlac.compiler import specialized, unfixed
     from xlac.failures import kinds
@@ -182,7 +189,7 @@ def open_model(choice: Any, ranges: Container[str] = ()) -> Any:
     )
     kept = {name: symbol for name, symbol in model.dims.items() if name in ranges}
     closed = {name: symbol for name, symbol in model.dims.items() if name not in kept}
-    if closed:
+    if closed and not quiet:
         fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in closed.items())
         click.echo(f"note: {fixed} (the sizes' opt; --dim chooses others)", err=True)
     model = replace(specialized(replace(model, dims=closed)), dims=kept)
