@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac.failures import CODES, kinds
+from xlac.failures import CODES, checks_of, kinds
 from xlac_sdk.source import SourceError
 
 LOST = """
@@ -145,7 +145,7 @@ def test_what_is_kept_on_disk_is_checked_or_not_as_asked(rows: Path, tmp_path: P
             xlac.compile(rows, checked=True)(HIGH)
         assert np.isfinite(xlac.compile(rows, checked="nan,infinity")(HIGH)).all()
     kept = [json.loads(file.read_text()) for file in (tmp_path / "cache").rglob("program.json")]
-    assert sorted(len(told["facts"].get("checks", [])) for told in kept) == [0, 3, 4]
+    assert sorted(len(checks_of(told["facts"])) for told in kept) == [0, 3, 4]
 
 
 def test_the_environment_checks_a_whole_run(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:

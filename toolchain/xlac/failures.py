@@ -6,6 +6,7 @@ among the program's facts. `Watched` reads the one by the other after every call
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -69,7 +70,7 @@ class Check(NamedTuple):
     @property
     def text(self) -> str:
         """What the check looks for, in one line that holds for every call: what artefacts say."""
-        about = self.told.replace("{value}", "a number" if self.kind == "division" else "one of them")
+        about = self.told.replace("{value} is divided", "an integer is divided").replace(" {value}", "")
         where = f"{self.place[0].replace(os.sep, '/').rpartition('/')[2]}:{self.place[1]}:{self.place[2]}: " if self.place else ""
         return f"{where}{self.node or 'a node without a name'}: {about} [{CODES[self.kind]}]"
 
@@ -113,11 +114,11 @@ def kinds(asked: Asked) -> tuple[str, ...]:
 
 def checks_of(facts: Mapping[str, Any]) -> tuple[Check, ...]:
     """The checks of a program, in order of their numbers; none of one that is not checked."""
-    return tuple(map(_told, facts.get(FACT) or ()))
+    return tuple(map(_told, json.loads(facts.get(FACT, "[]"))))
 
 
 def _told(told: Sequence[Any]) -> Check:
-    kind, text, node, place, shape, dtype = told  # lists where there were tuples, when they come from a file
+    kind, text, node, place, shape, dtype = told
     return Check(kind, text, node, tuple(place) if place else None, tuple(shape), dtype)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from xlac.compiled import Compiled
+from xlac.failures import FACT
 from xlac_sdk.manifest import Manifest, read
 from xlac_sdk.registry import find
 from xlac_sdk.target import Target
@@ -16,7 +18,10 @@ class Loaded(Compiled):
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
         artefact = manifest.artefact(folder, copy_weights)
         executable = find(manifest.target).open(artefact)
-        super().__init__(artefact.program, Target(manifest.target), executable)
+        whole, program = getattr(executable, "program", artefact.program), artefact.program
+        if len(whole.outputs) == len(program.outputs) and FACT in whole.facts:  # its record is an output of its own
+            program = replace(program, facts={**program.facts, FACT: whole.facts[FACT]})
+        super().__init__(program, Target(manifest.target), executable)
         self.manifest = manifest
 
 

@@ -139,7 +139,8 @@ class Library:
         assert self._failure is not None
         said = (self._failure(ctypes.byref(context), ctypes.byref(position), ctypes.byref(value)) or b"").decode()
         text, _, code = said.rpartition(" [")
-        where = f"element {position.value}, value {value.value}"
+        valued = not code.startswith(("XL6022", "XL6023"))  # NaN and infinity are what they are
+        where = f"element {position.value}{f', value {value.value}' if valued else ''}"
         return SourceError(Diagnostic(code.rstrip("]"), f"{text} ({where})"))
 
     def _check(self, function: str, status: int) -> None:

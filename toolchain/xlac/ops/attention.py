@@ -293,7 +293,7 @@ class AttentionWithCache(Heads):
 
     def faults(self, *inputs: Node) -> Sequence[Fault]:
         q, cache, position = inputs[0], inputs[3], inputs[5]
-        return outside(position, (cache.shape[2] - self.apart(q, self.heads).shape[2] + 1,), what="position")
+        return outside(position, (cache.shape[2] - self.apart(q, self.heads).shape[2] + 1,), what="position {value}")
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

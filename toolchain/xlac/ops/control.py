@@ -64,7 +64,7 @@ class Cond(Op):
     def faults(self, *inputs: Node) -> Sequence[Fault]:
         from xlac.ops.faults import outside
 
-        return outside(inputs[0], (len(self.branches),), what="branch")
+        return outside(inputs[0], (len(self.branches),), what="branch {value}")
 
 
 @declare

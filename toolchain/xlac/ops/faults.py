@@ -24,12 +24,12 @@ def extent(size: Dim) -> Node:
 
 
 def outside(
-    indices: Node, counts: Sequence[Dim], axis: int | None = None, wraps: bool = False, what: str = "index"
+    indices: Node, counts: Sequence[Dim], axis: int | None = None, wraps: bool = False, what: str = "index {value}"
 ) -> tuple[Fault, ...]:  # fmt: skip
     """Indices that are not below the count, or are negative; those of at least -count are fine where one `wraps`.
 
     With an axis of `indices` there is a count for each position along it; without, one for all. Nothing where there
-    is nothing to index, and for what `compact` gives: its indices out of range stand for elements that are not there.
+    is nothing to index (`what` it is, for the message), and for what `compact` gives: its indices out of range stand for elements that are not there.
     """
     if not counts or any(count == 0 for count in counts) or _compacted(indices):
         return ()
@@ -46,7 +46,7 @@ def outside(
     least = build.mul(most, -1) if signed and given.type.dtype.is_signed else build.like(0, wide)
     bad = either(build.compare(wide, "lt", least), build.compare(wide, "ge", most))
     span = f"-{_told(counts)} to {_told(counts)} - 1" if signed and given.type.dtype.is_signed else f"0 to {_told(counts)} - 1"
-    return (Fault("bounds", bad, f"{what} {{value}} is outside {_computed(counts, span)}", given),)
+    return (Fault("bounds", bad, f"{what} is outside {_computed(counts, span)}", given),)
 
 
 def _told(counts: Sequence[Dim]) -> str:

@@ -386,7 +386,7 @@ def starts_out_of_range(starts: Sequence[Node], shape: Shape, sizes: Shape) -> S
         return ()
     found: list[Fault] = []
     for axis, (start, limit, size) in enumerate(zip(starts, shape, sizes, strict=True)):
-        found += outside(start, (limit - size + 1,), what=f"the start along axis {axis},")
+        found += outside(start, (limit - size + 1,), what=f"start {{value}} along axis {axis}")
     return found
 
 

@@ -8,6 +8,7 @@ loop the record is one more carried value, of a branch one more result.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -50,10 +51,9 @@ def watched(model: Model, kinds: Sequence[str]) -> Model:
     return replace(model, graph=graph, checks=tuple(watch.checks))
 
 
-def facts(model: Model) -> dict[str, object]:
+def facts(model: Model) -> dict[str, str]:
     """What the program of a checked model says of its checks, as JSON has it."""
-    told = [[list(part) if isinstance(part, tuple) else part for part in check] for check in model.checks]
-    return {FACT: told} if told else {}
+    return {FACT: json.dumps(model.checks)} if model.checks else {}
 
 
 class _Watch:
