@@ -42,7 +42,12 @@ def __getattr__(name: str) -> Any:
 
         return version("xlac")
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        try:
+            return getattr(import_module(_HOMES[name]), name)
+        except ImportError as error:
+            from xlac.extras import missing
+
+            raise missing(error, f"xlac.{name}") or error from None
     if not name.startswith("_"):
         function = import_module("xlac.frontends.tracing").function(name)
         if function is not None:

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper
+
+from xlac.extras import needed
+
+with needed("xlac.onnx_backend"):
+    from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
 from xlac.compiler import compile

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from xlac.extras import needed
 from xlac.frontends.foreign import refuse
 from xlac.ir.origins import spread
 from xlac.model import Model, chosen_precision
@@ -43,16 +44,17 @@ def load(
     """
     if isinstance(source, Model):
         return as_precise(source, precision)
-    reader: Any = import_module(_reader(source))
+    with needed(f"'{Path(source).name}'" if isinstance(source, str | Path) else "this model"):
+        reader: Any = import_module(_reader(source))
     opened = Path(source) if isinstance(source, str) else source
     if isinstance(opened, Path):
         regular(opened)
-        if opened.suffix.lower() not in READERS:
-            refuse(opened)
+        refuse(opened, opened.suffix.lower() if opened.suffix.lower() in READERS else "spec")
     with within(operations=OPERATIONS):
         look("reading the model")
         without = {} if weights or _reader(source) != SPECS else {"weights": False}
-        found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training, **without)
+        with needed(f"'{opened.name}'" if isinstance(opened, Path) else "this model"):
+            found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training, **without)
     return as_precise(replace(found, graph=spread(found.graph)), precision)
 
 

@@ -93,6 +93,12 @@ def _failed(error: Exception) -> int:
     if isinstance(error, XlacError):
         click.echo(str(error), err=True)
         return error.exit_code
+    if isinstance(error, ImportError):
+        from xlac.extras import missing
+
+        if (told := missing(error)) is not None:
+            click.echo(str(told), err=True)
+            return told.exit_code
     if isinstance(error, MemoryError):
         click.echo("error: out of memory [XL4001]", err=True)
         return 4

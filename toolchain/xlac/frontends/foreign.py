@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from xlac.kinds import HEAD, KINDS
 from xlac_sdk.source import Diagnostic, SourceError
 
-HEAD = 1 << 16  # bytes that are looked at
-JAX = "in JAX: Path('f.mlir').write_text(jax.jit(f).lower(*args).as_text())"
-EXPORTED = "in JAX: Path('f.mlir').write_text(jax.export.deserialize(data).mlir_module())"
-KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple((re.compile(pattern, re.DOTALL), kind, hint) for pattern, kind, hint in (
-    (rb"ML\xefR", "StableHLO bytecode", "name it .mlirbc"),
-    (rb"\s*HloModule\s", "HLO text of XLA", JAX),
-    (rb'\s*(?:#loc[^\n]*\n\s*)*(?:module\b[^:\n]*\{|"builtin\.module"|module attributes)', "MLIR text", "name it .mlir, if it is StableHLO"),
-    (rb".{0,65000}ML\xefR", "a program of jax.export", EXPORTED),
-    (rb".{4}TFL3", "a model of TensorFlow Lite", "convert it to ONNX: tf2onnx"),
-    (rb"GGUF", "GGUF", "xlac reads safetensors"),
-    (rb"\x89HDF", "HDF5, as Keras writes", "convert it to ONNX: tf2onnx"),
-    (rb"PK\x03\x04.{0,65000}(?:archive_format|models/)", "a program of torch.export", "name it .pt2"),
-    (rb"PK\x03\x04", "a zip archive", "a program of torch.export is named .pt2; weights and arrays are no model"),
-    (rb"\x80[\x02-\x05]", "a pickle", "export the model: torch.export.save(torch.export.export(model, args), 'model.pt2')"),
-    (rb".{8}\{\s*\"", "safetensors", "a model is a spec that names it: weights: FILE"),
-    (rb"\x93NUMPY", "a NumPy array", "give it to an input: --input x=@x.npy"),
-    (rb"\x08[\x01-\x20](?:\x12|\x3a|\x42|\x1a)", "a protobuf, as ONNX models are", "name it .onnx"),
-    (rb"\x7fELF|MZ|\xcf\xfa\xed\xfe", "a program or library", ""),
-))  # fmt: skip
+OWN = {
+    "spec": (), ".onnx": ("a protobuf, as ONNX models are",), ".mlir": ("MLIR text",), ".mlirbc": ("StableHLO bytecode",),
+    ".pt2": ("a program of torch.export", "a zip archive"),
+}  # fmt: skip
+"""What files of a suffix are, and what is left to their reader to find wrong."""
+LOOSE = ("a program of jax.export",)  # is found anywhere in a file, so that a model may hold the same bytes
 
 
-def refuse(file: Path) -> None:
-    """Refuses a file that is told by how it begins to be no spec. Raises SourceError."""
+def refuse(file: Path, suffix: str = "spec") -> None:
+    """Refuses a file that is told by how it begins to be no spec, or no model of its suffix. Raises SourceError."""
     try:
         with file.open("rb") as opened:
             head = opened.read(HEAD)
     except (OSError, ValueError):  # told by the reader
         return
     for pattern, kind, hint in KINDS:
-        if pattern.match(head):
-            raise SourceError(Diagnostic("XL1023", f"{file} is {kind}, not a spec", hint=hint))
+        if pattern.match(head) and (suffix == "spec" or kind not in LOOSE):
+            if kind in OWN[suffix]:
+                return
+            wanted = "a spec" if suffix == "spec" else f"what {suffix} files are"
+            raise SourceError(Diagnostic("XL1023", f"{file} is {kind}, not {wanted}", hint=hint))

@@ -18,6 +18,7 @@ import numpy as np
 from xlac.ir.dims import static
 from xlac.ir.op import Array
 from xlac.ir.types import Type
+from xlac.kinds import HEAD, kind_of
 from xlac.reading import mapped, note
 from xlac.spec.tensor_files import MAX_RANK, BadFile, Tensor, lacking
 from xlac_sdk.dtypes import DType
@@ -42,7 +43,13 @@ class SafetensorsFile(Mapping[str, Array]):
             if size < 8:
                 raise BadFile(f"{size} bytes are too few for a safetensors file")
             file.seek(0)
-            (length,) = struct.unpack("<Q", file.read(8))
+            head = file.read(HEAD)
+            if (kind := kind_of(head)) is not None and kind[0] != "safetensors":
+                raise BadFile(f"it is {kind[0]}, not safetensors")
+            file.seek(8)
+            (length,) = struct.unpack_from("<Q", head)
+            if length > MAX_HEADER and head[8:9] != b"{":
+                raise BadFile("it is no safetensors file: that begins with the length of its header, and a '{'")
             if length > MAX_HEADER:
                 raise BadFile(f"the header claims {length:,} bytes; at most {MAX_HEADER:,} are read")
             if length > size - 8:

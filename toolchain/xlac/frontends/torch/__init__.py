@@ -59,6 +59,8 @@ def opened(file: Path) -> Any:
     try:
         from xlac.frontends.torch.archive import read
         from xlac.frontends.torch.checked import Refused
+    except ModuleNotFoundError:
+        raise
     except ImportError as error:  # what is read there is PyTorch's own schema, which its versions change
         found = f"PyTorch {torch.__version__} keeps its programs in another way than 2.13, which xlac reads ({error})"
         raise SourceError(Diagnostic("XL7305", found, hint="pip install 'xlac[torch]'")) from None

@@ -1,0 +1,37 @@
+"""Packages that only some doors need: which command installs each, and one line in place of a traceback where one is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from xlac_sdk.source import Diagnostic, SourceError
+
+EXTRAS = {
+    "onnx": "'xlac[onnx]'", "ml_dtypes": "ml_dtypes", "torch": "'xlac[torch]'", "sympy": "'xlac[torch]'", "functorch": "'xlac[torch]'",
+    "jax": "'xlac[jax]'", "jaxlib": "'xlac[stablehlo]'", "absl": "'xlac[jax]'", "PIL": "'xlac[pictures]'", "llvmlite": "llvmlite",
+}  # fmt: skip
+"""What pip is told to install, by the name under which Python imports it."""
+
+
+def missing(error: ImportError, what: str = "this") -> SourceError | None:
+    """The report of a package that is not installed, if that is what an error is about; `what` needs it."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRAS:
+        return None
+    problem = f"{what} needs the package {package}, which is not installed"
+    if not isinstance(error, ModuleNotFoundError) or error.name != package:
+        problem = f"{what} needs the package {package}, and the one that is installed does not serve: {error}"
+    return SourceError(Diagnostic("XL7010", problem, hint=f"pip install {EXTRAS[package]}"))
+
+
+@contextmanager
+def needed(what: str) -> Iterator[None]:
+    """Reports a missing package as what is inside needs it. Raises SourceError."""
+    try:
+        yield
+    except ImportError as error:
+        told = missing(error, what)
+        if told is None:
+            raise
+        raise told from None
