@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from torch.utils.checkpoint import checkpoint
 
 from xlac.frontends.torch.table import BUILDERS
 from xlac.torched.fallback import FallbackWarning
@@ -123,6 +127,38 @@ def test_parts_of_one_result_that_pytorch_computes_itself(target: str) -> None:
         with pytest.warns(FallbackWarning, match="svd"):
             found = torch.compile(f, backend="xlac", options={"target": target})(x)
         torch.testing.assert_close(found, f(x))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: torch.zeros(n) + x.sum(), lambda x, n: x[:n] * 2, lambda x, n: ((x * 2).sum().expand(n) + 1, n + 1),
+        lambda x, n: torch.arange(n) * x.sum(),
+    ],
+)  # fmt: skip
+def test_sizes_that_only_a_number_tells(function: Callable[..., Any]) -> None:
+    """A whole number among the arguments is a size that no tensor's shape has."""
+    x = torch.randn(5, 3)
+    compiled = torch.compile(function, backend="xlac", options=OPTIONS, dynamic=True)
+    for n in (4, 3, 5, 4):
+        torch.testing.assert_close(compiled(x, n), function(x, n))
+
+
+def test_a_checkpoint_with_dropout() -> None:
+    """The same elements are dropped when the forward pass is done again; random numbers stay with PyTorch, which is told as such."""
+    x = torch.ones(400, requires_grad=True)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(lambda v: torch.nn.functional.dropout(v * 2, 0.5) ** 2, x, use_reentrant=False)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        y = torch.compile(f, backend="xlac")(x)
+        y.sum().backward()
+    dropped = y.detach() == 0
+    assert 100 < int(dropped.sum()) < 300 and torch.equal(x.grad == 0, dropped)
+    text = "".join(str(one.message) for one in told if one.category is FallbackWarning)
+    assert "draws a second time" in text and "bug" not in text
 
 
 def test_without_fallback_it_is_an_error() -> None:

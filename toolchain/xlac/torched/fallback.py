@@ -45,7 +45,7 @@ def compiled(module: GraphModule, options: Options) -> Run:
     if not _computes(module) or only_views(module):
         return _boxed(_eager(module))
     whole = Subgraph(module, options)
-    if not whole.unsupported:
+    if not whole.unsupported and not whole.untold:
         return _boxed(_guarded(module, options, whole.program))
     resizing = Resizing(module, options)
     whole = resizing.example()
@@ -83,7 +83,9 @@ def _guarded(module: GraphModule, options: Options, make: Callable[[], Run]) -> 
 
 def _split(module: GraphModule, unsupported: list[Unsupported], options: Options) -> GraphModule:
     bad = {u.node for u in unsupported}
-    bad |= {user for node in bad for user in node.users if user.target is not None and "getitem" in str(user.target)}
+    for node in module.graph.nodes:  # in order, so that parts of parts follow
+        if node.target is operator.getitem and node.args[0] in bad:
+            bad.add(node)
     partitioner = CapabilityBasedPartitioner(module, _Supported(bad), allows_single_node_partition=True)
     partitions = partitioner.propose_partitions()
     split = partitioner.fuse_partitions(partitions, prefix=PREFIX)

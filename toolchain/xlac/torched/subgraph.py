@@ -22,7 +22,8 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.torched.program import Input, Output, Passed, Result, TensorProgram, View
 from xlac.torched.views import Geometry, overlaps, shared
-from xlac_sdk.source import Origin
+from xlac_sdk.sizes import determined
+from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,12 @@ class Subgraph:
         self.inputs.append(Input(position, name, perm, any(isinstance(d, Sym) for d in shape)))
         return node if perm is None else build.transpose(node, inverse(perm))
 
+    @property
+    def untold(self) -> list[str]:
+        """The open sizes that the shapes of no tensor argument tell: those of numbers that are arguments themselves."""
+        told = determined(node.shape for node in self.params)
+        return [name for name in self.importer.sizes.symbols if name not in told]
+
     def results(self) -> tuple[dict[str, Node], list[Result]]:
         """The outputs of the model by name, and what the graph returns in terms of them."""
         outputs: dict[str, Node] = {}
@@ -80,8 +87,10 @@ class Subgraph:
         return outputs, [found[fx] if isinstance(fx, FxNode) and fx in found else self._result(fx, outputs) for fx in every]
 
     def program(self) -> TensorProgram:
-        """Compiled. There must be nothing unsupported."""
+        """Compiled. There must be nothing unsupported. Raises UnsupportedError where no argument tells a size."""
         outputs, results = self.results()
+        if self.untold:
+            raise UnsupportedError(Diagnostic("XL5010", f"size {self.untold[0]} is told by no argument"))
         seed = self.importer.random.seed
         used = set(Graph("", (), outputs).nodes())
         kept = [n for n in self.params if n in used or self._sizes_needed(n)]

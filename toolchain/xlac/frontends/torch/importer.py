@@ -93,7 +93,7 @@ class Importer:
             raise NotExpressible(f"a node of kind {node.op} is not part of an ATen graph")
         if node.target is operator.getitem:
             found, index = node.args
-            return values[found][index]
+            return self._unknown(node) if values[found] is None else values[found][index]  # told with what it is a part of
         operation = name_of(node)
         if operation in CHECKS:
             return None
@@ -152,6 +152,8 @@ class Importer:
 
     def _higher_order(self, node: FxNode, operation: str, args: Any) -> Any:
         """Operations on graphs: those that only change PyTorch's own modes are inlined."""
+        if "rng_state" in operation:
+            raise NotExpressible("random numbers that a checkpoint draws a second time are PyTorch's own")
         if operation == "wrap_with_set_grad_enabled":
             inner, given = args[1], args[2:]
         elif operation == "wrap_with_autocast":
@@ -207,17 +209,16 @@ class Importer:
 
     def _unknown(self, node: FxNode) -> Any:
         """Values of the right types in place of what could not be made; nothing where even that is unknown."""
-        meta = node.meta.get("val")
-        many = meta if isinstance(meta, tuple | list) else (meta,)
-        found: list[Node | None] = []
-        for position, one in enumerate(many):
-            try:
-                type = self.type_of(one) if isinstance(one, torch.Tensor) else None
-            except NotExpressible:
-                type = None
-            name = f"{node.name}.{position}"
-            found.append(None if type is None else build.param(name, type.dtype, type.shape, origin=Origin(name)))
-        return found if isinstance(meta, tuple | list) else found[0]
+        return self._stand_in(node.meta.get("val"), node.name)
+
+    def _stand_in(self, meta: Any, name: str) -> Any:
+        if isinstance(meta, tuple | list):
+            return [self._stand_in(one, f"{name}.{position}") for position, one in enumerate(meta)]
+        try:
+            type = self.type_of(meta) if isinstance(meta, torch.Tensor) else None
+        except NotExpressible:
+            type = None
+        return None if type is None else build.param(name, type.dtype, type.shape, origin=Origin(name))
 
 
 def _number(meta: Any) -> bool:
