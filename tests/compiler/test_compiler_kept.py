@@ -185,6 +185,7 @@ def settle(spec: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("hashed", [0, reading.HASHED])
 @pytest.mark.parametrize("file", ["small.yaml", "weights.safetensors"])
 @pytest.mark.parametrize("when", ["before it is read", "after"])
@@ -229,6 +230,21 @@ def test_what_changes_while_it_is_compiled_is_not_kept(
     found = xlac.compile(spec, dims={"n": 2})(ROW)
     monkeypatch.setenv("XLAC_CACHE", "off")
     np.testing.assert_array_equal(found, xlac.compile(spec, dims={"n": 2})(ROW))
+
+
+def test_weights_that_change_while_they_are_kept_are_not(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Constants are mapped from the file that they are copied from: half of them could be of another version."""
+    settle(spec)
+    real = kept.write_constants
+
+    def late(*args: Any) -> None:
+        weights(spec.parent, 1)
+        real(*args)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(kept, "write_constants", late)
+        xlac.compile(spec, dims={"n": 2})
+    assert not list((spec.parent / "cache").glob(f"??/*/{kept.PROGRAM}"))
 
 
 def test_every_version_of_the_weights_has_its_entry(spec: Path, compiled: list[object]) -> None:

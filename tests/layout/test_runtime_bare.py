@@ -69,6 +69,7 @@ np.save(sys.argv[2] + ".npy", y)
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [("--weights", "mmap"), ("--weights", "file"), ("--target", "c", "--emit", "so,h"), ("--dim", "batch=1..8")])
 def test_an_artefact_runs_where_there_is_nothing_else(options: tuple[str, ...], bare: Path, tmp_path: Path) -> None:
     fixed = () if "--dim" in options else ("--dim", "batch=4")
@@ -82,6 +83,7 @@ def test_an_artefact_runs_where_there_is_nothing_else(options: tuple[str, ...], 
         np.testing.assert_array_equal(np.load(tmp_path / "in.npz.npy"), xlac.load(tmp_path / "out")(image))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("options", "code"), [(("--target", "reference"), "XL5001"), (("--emit", "h,o"), "XL5011"), (("--triple", "aarch64-unknown-linux-gnu"), "XL5109")])
 def test_what_cannot_run_there_says_so(options: tuple[str, ...], code: str, bare: Path, tmp_path: Path) -> None:
     root.main(["build", str(SPECS / "mlp_small.yaml"), "-o", str(tmp_path / "out"), *options], standalone_mode=False)

@@ -18,20 +18,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-
 from xlac.cache import Cache
 from xlac.compiled import Compiled
 from xlac.digest import digest
 from xlac.failures import Asked, kinds
 from xlac.identity import compiler, machine
+from xlac.kept_slots import constants_of, slot_of, told_of, write_constants
 from xlac.reading import Files, content, copying, note, noted, steady, unchanged
 from xlac.settings import settings
-from xlac_sdk.backend import Array, Backend, Executable
-from xlac_sdk.dimdata import data_of, dim_of
+from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.dims import Symbol
-from xlac_sdk.dtypes import DType
-from xlac_sdk.program import Program, Role, Slot
+from xlac_sdk.program import Program, Role
 from xlac_sdk.registry import find
 from xlac_sdk.source import XlacError
 from xlac_sdk.target import Request, Target
@@ -43,7 +40,6 @@ if TYPE_CHECKING:  # importing these takes longer than what is done here
     from xlac_sdk.mapped import MappedFile
 
 SOURCES, PROGRAM, CONSTANTS = "sources.json", "program.json", "constants.bin"
-ALIGN = 64  # bytes, of a constant in the file
 SHARE = 4  # an entry takes at most this part of the cache
 
 
@@ -160,7 +156,7 @@ class Entry(NamedTuple):
             return
         names = sorted(map(str, files))
         told = {str(file): before.content for file, before in files.items() if before}
-        if not keep(self.cache, self._program((name, told[name]) for name in names), self.backend, made):
+        if not keep(self.cache, self._program((name, told[name]) for name in names), self.backend, made, files):
             return
         text = json.dumps(names)
 
@@ -212,8 +208,8 @@ def question(
         return None
 
 
-def keep(cache: Cache, key: str, backend: Backend, made: Compiled) -> bool:
-    """Puts a compilation into the cache, where it can be: its code is there, and it needs no steps to be loaded."""
+def keep(cache: Cache, key: str, backend: Backend, made: Compiled, files: Files) -> bool:
+    """Puts a compilation of `files` into the cache, where it can be: its code is there, and it needs no steps to be loaded."""
     program, summary = made.whole, backend.summary(made.whole)
     artifact = made.artifact
     if artifact is None or summary is None or artifact.parents[2] != cache.folder:
@@ -225,7 +221,7 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled) -> bool:
     facts = {**program.facts, "flops": work.flops, "bytes": work.bytes, **summary}
     try:
         told: dict[str, Any] = {
-            "name": program.name, "slots": [_told(slot) for slot in program.slots],
+            "name": program.name, "slots": [told_of(slot) for slot in program.slots],
             "inputs": [program.slots.index(s) for s in program.inputs],
             "outputs": [program.slots.index(s) for s in program.outputs],
             "arena_bytes": program.arena_bytes, "state_bytes": program.state_bytes, "facts": facts,
@@ -240,10 +236,9 @@ def keep(cache: Cache, key: str, backend: Backend, made: Compiled) -> bool:
 
     def write(folder: Path) -> Path:
         (folder / PROGRAM).write_text(text, encoding="utf-8")
-        with (folder / CONSTANTS).open("wb") as out:
-            for slot in constants:
-                out.write(np.ascontiguousarray(program.constants[slot.symbol]).reshape(-1).view(np.uint8).data)
-                out.write(bytes(-slot.nbytes % ALIGN))
+        write_constants(folder / CONSTANTS, program, constants)
+        if not unchanged(files):  # what was written may be of two versions
+            raise OSError("a file was written to while its weights were kept")
         backend.settle(artifact, program, made.target, folder)
         return folder / PROGRAM
 
@@ -260,10 +255,10 @@ def load(cache: Cache, key: str, backend: Backend, copy: bool = False) -> Compil
         with open(place, encoding="utf-8") as file:
             told = json.load(file)
         symbols = [Symbol(**size) for size in told["sizes"]]
-        slots = [_slot(entry, symbols) for entry in told["slots"]]
+        slots = [slot_of(entry, symbols) for entry in told["slots"]]
         program = Program(
             name=told["name"], inputs=tuple(slots[i] for i in told["inputs"]), outputs=tuple(slots[i] for i in told["outputs"]),
-            slots=tuple(slots), steps=(), constants=_constants(os.path.join(folder, CONSTANTS), slots, copy),
+            slots=tuple(slots), steps=(), constants=constants_of(os.path.join(folder, CONSTANTS), slots, copy),
             arena_bytes=told["arena_bytes"], state_bytes=told["state_bytes"], facts=dict(told["facts"]),
             sizes=tuple(symbols),
         )  # fmt: skip
@@ -282,30 +277,3 @@ def _loaded(artifact: str | None, backend: Backend, program: Program, target: Ta
         return None if artifact is None else backend.load(Path(artifact), program, target)
     except (OSError, XlacError):  # another process has thrown it away since
         return None
-
-
-def _told(slot: Slot) -> dict[str, Any]:
-    return {"name": slot.name, "symbol": slot.symbol, "dtype": slot.dtype.value, "shape": [data_of(n) for n in slot.shape],
-            "role": slot.role.value, "offset": slot.offset, "align": slot.align}  # fmt: skip
-
-
-def _slot(told: Mapping[str, Any], symbols: Sequence[Symbol]) -> Slot:
-    named = {symbol.name: symbol for symbol in symbols}
-    shape = tuple(dim_of(extent, named) for extent in told["shape"])
-    return Slot(told["name"], told["symbol"], DType(told["dtype"]), shape, Role(told["role"]),
-                told["offset"], told["align"])  # fmt: skip
-
-
-def _constants(file: str, slots: list[Slot], copy: bool) -> dict[str, Array]:
-    """The constants by symbol, mapped or copied."""
-    mapped = not copy and os.stat(file).st_size  # nothing can be mapped of an empty file
-    block = np.memmap(file, np.uint8, "r") if mapped else np.fromfile(file, np.uint8)
-    found: dict[str, Array] = {}
-    at = 0
-    for slot in slots:
-        if slot.role is Role.CONSTANT:
-            if at + slot.nbytes > block.nbytes:
-                raise ValueError("the constants are cut off")
-            found[slot.symbol] = np.asarray(block[at : at + slot.nbytes]).view(slot.dtype.numpy).reshape(slot.extents({}))
-            at += slot.nbytes + -slot.nbytes % ALIGN
-    return found
