@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,11 @@ from xlac_cuda.replay import Replay
 from xlac_cuda.staging import Staging
 from xlac_cuda.steps import Part, Performer, blocking, graphs, recorded
 from xlac_cuda.turn import Turn
+from xlac_sdk import stopping
 from xlac_sdk.backend import Array
 from xlac_sdk.findings import Findings
 from xlac_sdk.kernel import Kernel
+from xlac_sdk.looks import changes_state
 from xlac_sdk.program import Program
 from xlac_sdk.target import Target
 
@@ -66,6 +68,7 @@ class CudaExecutable:
 
     def _load(self, image: bytes, give_back: list[Callable[[], None]]) -> None:
         program, device = self.program, self.gpu
+        self._torn, self._changes = False, any(map(changes_state, program.steps))
         self._library = Libraries(device, program)  # what graphs hold must not hold us
         give_back.append(self._library.close)
         module = device.load(image)
@@ -157,6 +160,7 @@ class CudaExecutable:
         with self.turn:
             self.turn_to(self.stream)
             self.gpu.clear(self.memory.state, max(self.program.state_bytes, 1), self.stream)
+            self._torn = False
 
     def close(self) -> None:
         """Gives everything back that the program has on the device; a second time does nothing."""
@@ -166,13 +170,15 @@ class CudaExecutable:
     def issue(self, form: Form, arrays: Arrays, stream: int) -> None:
         """Asks for all that a call does, on arrays of the device."""
         self.faults.form = form
+        if self._torn:
+            raise stopping.torn()
         performer = self._performer
         if performer.stream != stream:
             performer = self._performer = replace(performer, stream=stream)
         parts = self._parts.get(form.key)
         if parts is None and (self._alone or count(self.program.steps, form.sizes) > MOST_ACTIONS):
             actions = self._planner.actions(self.program.steps, form.sizes)
-            performer.perform(recorded(actions, self._tools.able, None), arrays)
+            self._perform(performer, recorded(actions, self._tools.able, None), arrays)
             return
         if parts is None:
             parts = self._record(form.sizes, arrays)
@@ -181,7 +187,13 @@ class CudaExecutable:
             self._parts[form.key] = parts
         elif len(self._parts) > 1:
             self._parts.move_to_end(form.key)
+        self._perform(performer, parts, arrays)
+
+    def _perform(self, performer: Performer, parts: Iterable[Part], arrays: Arrays) -> None:
+        """Does it, and remembers a call that ended in the middle: then nobody knows what the state is."""
+        self._torn = self._changes
         performer.perform(parts, arrays)
+        self._torn = False
 
     def _record(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
         """A call's parts as graphs; with the host's loops and branches where the driver refuses those of graphs."""

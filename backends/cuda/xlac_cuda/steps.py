@@ -16,6 +16,7 @@ from xlac_cuda.gpu import Gpu
 from xlac_cuda.graph import Graph
 from xlac_cuda.nodes import Functions, Library
 from xlac_cuda.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
+from xlac_sdk import stopping
 from xlac_sdk.program import Call, Launch
 
 BLOCKING = "XLAC_CUDA_BLOCKING"
@@ -82,7 +83,7 @@ def graphs(parts: Iterable[Part]) -> Iterable[Graph]:
 
 @dataclass(frozen=True, slots=True)
 class Performer:
-    """Does what parts say, on arrays, in a stream. The context is current."""
+    """Does what parts say, on arrays, in a stream, unless the call is to stop. The context is current."""
 
     gpu: Gpu
     functions: Functions
@@ -92,6 +93,7 @@ class Performer:
 
     def perform(self, parts: Iterable[Part], arrays: Arrays) -> None:
         for part in parts:
+            stopping.check()
             match part:
                 case Graph():
                     part.launch(arrays, self.stream)
