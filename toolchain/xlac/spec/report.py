@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from xlac.spec.synonyms import SYNONYMS
 from xlac.spec.tree import Path_, Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
@@ -71,11 +72,14 @@ class Report:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names the known word nearest to `name`, or lists them when they are few."""
+    """A hint that names the known word that `name` means elsewhere or is a slip of, or lists them when they are few."""
     words = [k for k in known if k]
-    if close := get_close_matches(name, words, n=1, cutoff=0.6):
+    plain = name.lower().replace("-", "_")
+    if close := [w for w in words if w.lower() == plain or w.lower().replace("_", "") == plain.replace("_", "")]:
         return f"did you mean {close[0]!r}?"
-    if close := [w for w in words if w.lower() == name.lower()]:
+    if meant := [w for w in SYNONYMS.get(plain, ()) if w in words]:
+        return f"did you mean {meant[0]!r}?"
+    if close := get_close_matches(name, words, n=1, cutoff=0.75 if len(name) > 3 else 0.6):
         return f"did you mean {close[0]!r}?"
     if 0 < len(words) <= 8:
         return "known: " + ", ".join(sorted(words))
