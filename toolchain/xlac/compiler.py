@@ -45,6 +45,7 @@ from xlac_sdk.registry import find
 from xlac_sdk.sizes import determined
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
 from xlac_sdk.target import Request, Target
+from xlac_sdk.verify import verify_program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,6 +172,8 @@ def _lower(
         look("schedules and the memory plan")
         program = plan(groups, schedules, weights, model.state, model.dims.values(), caches(target))
         check_addressable(program)
+        if model.checks:  # no temporary is read before it is written, too
+            verify_program(program)
         told = {"precision": model.precision, "extents": model.extents, "forms": model.forms, **checks_told(model)}
         program = replace(program, facts={**program.facts, **{key: value for key, value in told.items() if value}})
     return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program, done)

@@ -137,9 +137,9 @@ class Watched:
         self._record = program.outputs[-1].name
         self._outputs = len(program.outputs) - 1
         self._arrays = len(program.inputs) + self._outputs
-        remember = getattr(inner, "remember", None)
-        if remember is not None:
-            self.remember = remember
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)  # what a backend's executables have beside a call
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         record = np.zeros(WORDS, np.int64)
