@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from xlac.ir.graph import Node
 from xlac.ops import numeric
 from xlac.ops.leaf import convert_element
 from xlac.ops.reduction import Reduce
 from xlac.schedule.elements import Elements
+from xlac.schedule.summation import Pair, compensated
 from xlac_sdk import build
 from xlac_sdk.kernel import Const, Expr, Let, Shuffle, Var
 
@@ -17,10 +19,13 @@ class Accumulator:
     """Partial results of one reduction: `copies` sets of variables of `lanes` lanes, and scalars for a tail.
 
     Named combinations start from the identity and may meet in any order. A body starts from its initial values, so
-    it has one set, and each lane must be a result of its own (or there is one lane).
+    it has one set, and each lane must be a result of its own (or there is one lane). A `long` one takes its elements in
+    blocks: sums of floats then keep what adding these loses.
     """
 
-    def __init__(self, elements: Elements, node: Node, lanes: int, copies: int, *, tail: bool = False) -> None:
+    def __init__(
+        self, elements: Elements, node: Node, lanes: int, copies: int, *, tail: bool = False, long: bool = False
+    ) -> None:  # fmt: skip
         assert isinstance(node.op, Reduce)
         self.elements, self.builder, self.node, self.op = elements, elements.builder, node, node.op
         if self.op.body is None:
@@ -31,6 +36,26 @@ class Accumulator:
             starts = [elements.at(i, ()) for i in node.inputs[len(node.inputs) // 2 :]]
         self.sets = [[self._variable(s, lanes) for s in starts] for _ in range(copies)]
         self.tail = [self._variable(s, 1) for s in starts] if tail else None
+        self.starts, self.pairs, self.tail_pair = starts, list[Pair](), None
+        if long and sums(node):
+            self.pairs = [Pair.of(self.builder, var) for (var,) in self.sets]
+            self.tail_pair = Pair.of(self.builder, self.tail[0]) if self.tail else None
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """What is taken in inside is added up by itself, and its sum then joins those of the blocks before."""
+        if not self.pairs:
+            yield
+            return
+        sets, tail = self.sets, self.tail
+        self.sets = [[self._variable(self.identity, var.lanes)] for (var,) in sets]
+        self.tail = None if tail is None else [self._variable(self.identity, 1)]
+        yield
+        for pair, (var,) in zip(self.pairs, self.sets, strict=True):
+            pair.add(fixed(self.elements, var))
+        if self.tail_pair is not None and self.tail is not None:
+            self.tail_pair.add(fixed(self.elements, self.tail[0]))
+        self.sets, self.tail = sets, tail
 
     def _variable(self, start: Expr, lanes: int) -> Var:
         return self.builder.variable("acc", build.splat(start, lanes))
@@ -67,19 +92,24 @@ class Accumulator:
     def exact(self, copy: int | None) -> list[Expr]:
         """The same in the types of the accumulators."""
         if copy is not None:
-            values: list[Expr] = [fixed(self.elements, var) for var in self.sets[copy]]
-        elif self.op.body is not None:
-            values = [fixed(self.elements, var) for var in self.sets[0]]
-        else:
-            primitive = numeric.COMBINE[self.op.combine]
-            total: Expr = self.sets[0][0]
-            for (var,) in self.sets[1:]:
-                total = build.apply(primitive, total, var)
-            total = build.fold(primitive, total)
-            if self.tail is not None:
-                total = build.apply(primitive, total, self.tail[0])
-            values = [fixed(self.elements, total)]
-        return values
+            return [fixed(self.elements, self.pairs[copy].total())] if self.pairs else [fixed(self.elements, v) for v in self.sets[copy]]
+        if self.op.body is not None:
+            return [fixed(self.elements, var) for var in self.sets[0]]
+        primitive = numeric.COMBINE[self.op.combine]
+        totals: list[Expr] = [p.total() for p in self.pairs] if self.pairs else [var for (var,) in self.sets]
+        while len(totals) > 1:
+            halves = zip(totals[::2], totals[1::2], strict=False)
+            totals = [build.apply(primitive, a, b) for a, b in halves] + (totals[-1:] if len(totals) % 2 else [])
+        total = build.fold(primitive, totals[0])
+        if self.tail is not None:
+            total = build.apply(primitive, total, self.tail_pair.total() if self.tail_pair else self.tail[0])
+        return [fixed(self.elements, total)]
+
+
+def sums(node: Node) -> bool:
+    """Whether a reduction is a sum that rounds."""
+    op = node.op
+    return isinstance(op, Reduce) and op.body is None and compensated(op.combine, node.type.dtype)
 
 
 def rounded(elements: Elements, node: Node, values: Sequence[Expr]) -> list[Expr]:

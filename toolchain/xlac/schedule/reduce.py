@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.ir.dims import at_opt, ceil_div, divisor, volume
+from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops import numeric
 from xlac.ops.reduction import Reduce
 from xlac.schedule import cost
 from xlac.schedule.access import Run, expand
-from xlac.schedule.accumulate import Accumulator, fixed, rounded
+from xlac.schedule.accumulate import Accumulator, fixed, rounded, sums
 from xlac.schedule.elements import Elements, linear, row_major
 from xlac.schedule.group import Group, Scheduled, Scratch
 from xlac.schedule.nest import SERIAL_WORK, bounded, lanes_for, outer, serial, strips
 from xlac.schedule.passes import Space
 from xlac.schedule.rows import Rows
+from xlac.schedule.summation import Pair
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Access, Const, Expr
@@ -97,6 +98,9 @@ class _Partial(Rows):
     def _stretch(self, run: Run) -> tuple[build.Number, build.Number]:
         return (build.mul(self.piece, self.length), self.limit) if run is self.run else (0, run.extent)
 
+    def _extent(self, run: Run) -> Dim:
+        return self.length if run is self.run else run.extent
+
     def _finish(self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index) -> None:
         buffer = self.elements.parameter(self.scratch[reduction], Access.WRITE)
         (value,) = accumulator.exact(copy)
@@ -139,11 +143,16 @@ class _Combine(Rows):
             combine, dtype = reduction.op.combine, reduction.type.dtype
             start = Const(numeric.identity(combine, dtype), dtype.compute, wide)
             total = self.builder.variable("acc", start)
+            pair = Pair.of(self.builder, total) if sums(reduction) else None
             buffer = self.elements.parameter(scratch, Access.READ)
             with self.builder.loop("s", 0, self.partial.pieces) as piece:
                 part = self.elements.load(buffer, _place(self.space, piece, index))
-                self.builder.assign(total, build.apply(numeric.COMBINE[combine], total, part))
-            self._deliver(reduction, index, rounded(self.elements, reduction, [fixed(self.elements, total)]))
+                if pair is not None:
+                    pair.add(part)
+                else:
+                    self.builder.assign(total, build.apply(numeric.COMBINE[combine], total, part))
+            found = fixed(self.elements, pair.total() if pair else total)
+            self._deliver(reduction, index, rounded(self.elements, reduction, [found]))
         self._store_results(index)
 
 

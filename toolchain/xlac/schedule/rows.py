@@ -15,22 +15,24 @@ its own. Reducers with a body run in order, one element at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import pairwise
 
-from xlac.ir.dims import Dim, Shape, at_opt, divisor, most, volume
+from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, most, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.control import Pick
 from xlac.ops.reduction import Reduce
 from xlac.schedule import cost
 from xlac.schedule.access import Run, Survey, Surveyor, contiguous, expand, runs
-from xlac.schedule.accumulate import Accumulator
+from xlac.schedule.accumulate import Accumulator, sums
 from xlac.schedule.elements import Elements, is_immediate, linear, plain, row_major
 from xlac.schedule.group import Group, Scheduled
 from xlac.schedule.nest import (
     CHUNKS,
     SERIAL_WORK,
+    bounded,
     chunk_of,
     joins,
     lanes_for,
@@ -41,9 +43,11 @@ from xlac.schedule.nest import (
     unroll_for,
 )
 from xlac.schedule.passes import Pass, Passes, Space, plan, reduced_inputs
+from xlac.schedule.summation import Blocks, blocks
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Access, Buffer, Expr, Var
+from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
 KEEP_BYTES = 32 << 10  # of values kept between passes on a thread's stack
@@ -152,7 +156,9 @@ class Rows:
             homes = self._homes(one)
             tail = vector is not None and not self.target.masked and self.lanes > 1 and divisor(vector.extent) % self.lanes > 0
             copies = self._copies(one)
-            gathered = {r: Accumulator(self.elements, r, self.lanes, copies, tail=tail) for r in one.reductions}
+            others = [r for r in self.reduced if r is not vector]
+            cut = self._blocks(one, others, vector, copies)
+            gathered = {r: Accumulator(self.elements, r, self.lanes, copies, tail=tail, long=cut is not None) for r in one.reductions}
             inside = dict(counters)
 
             def body(
@@ -169,12 +175,15 @@ class Rows:
                             where = linear(index, strides, self.space.shape)
                             self.elements.store_to(buffer, where, self.elements.at(node, index))
 
-            with self._crossing([r for r in self.reduced if r is not vector], inside):
+            with self._crossing(others, inside, cut, list(gathered.values())):
                 if vector is None:
                     body([build.index(0)], 1, None)
-                else:
+                elif cut is None or cut.loop < len(others):
                     start, length = self._stretch(vector)
                     strips(builder, self.target, start, length, self.lanes, copies, body, self.join)
+                else:
+                    with self._block(vector, cut.turns * self.lanes * copies, list(gathered.values())) as (start, length):
+                        strips(builder, self.target, start, length, self.lanes, copies, body, self.join)
             for r, accumulator in gathered.items():
                 self._finish(r, accumulator, None, kept)
             for node, (buffer, strides) in homes.items():
@@ -187,16 +196,46 @@ class Rows:
         return 0, run.extent
 
     @contextmanager
-    def _crossing(self, loops: Sequence[Run], counters: dict[Run, Expr]) -> Iterator[None]:
-        """Loops over reduced runs, one inside the other."""
+    def _crossing(
+        self, loops: Sequence[Run], counters: dict[Run, Expr], cut: Blocks | None = None, gathered: Sequence[Accumulator] = ()
+    ) -> Iterator[None]:  # fmt: skip
+        """Loops over reduced runs, one inside the other; one of them may be cut into blocks."""
         if not loops:
             yield
             return
-        start, length = self._stretch(loops[0])
-        with self.builder.loop("o", start, build.add(start, length)) as counter:
+        with ExitStack() as around:
+            start, length = self._stretch(loops[0])
+            if cut is not None and cut.loop == 0:
+                start, length = around.enter_context(self._block(loops[0], cut.turns, gathered))
+            counter = around.enter_context(self.builder.loop("o", start, build.add(start, length)))
             counters[loops[0]] = counter
-            with self._crossing(loops[1:], counters):
+            with self._crossing(loops[1:], counters, replace(cut, loop=cut.loop - 1) if cut else None, gathered):
                 yield
+
+    @contextmanager
+    def _block(self, run: Run, size: int, gathered: Sequence[Accumulator]) -> Iterator[tuple[build.Number, build.Number]]:
+        """A loop over the blocks of a reduced run: where one begins, and how long it is."""
+        start, length = self._stretch(run)
+        with self.builder.loop("block", 0, length, size) as block, ExitStack() as inside:
+            for accumulator in gathered:
+                inside.enter_context(accumulator.block())
+            whole = isinstance(length, int | Sym) and divisor(length) % size == 0
+            left = size if whole else bounded(self.builder, build.apply(Primitive.MIN, build.index(size), build.sub(length, block)), size)
+            yield build.add(start, block), left
+
+    def _blocks(self, one: Pass, others: Sequence[Run], vector: Run | None = None, copies: int = 1) -> Blocks | None:
+        """How the loops of a pass, the last of them along vectors, are cut so that no sum is taken in one go that is long."""
+        if not any(sums(r) for r in one.reductions):
+            return None
+        extents = [self._extent(run) for run in others]
+        if vector is None:
+            return blocks(extents)
+        extent = self._extent(vector)
+        return blocks([*extents, ceil_div(extent, self.lanes * copies)])
+
+    def _extent(self, run: Run) -> Dim:
+        """How far the loop over a reduced run goes."""
+        return run.extent
 
     def _finish(self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index) -> None:
         """What becomes of one reduction's partial results when its loops are done."""
@@ -213,9 +252,10 @@ class Rows:
         """Every pass for vectors of positions of the kept axes: each lane is a result."""
         at = [{**counters, vector: build.ramp(base, 1, wide)} for base in bases]
         for one in self.plan.passes:
-            gathered = {r: Accumulator(self.elements, r, wide, len(bases)) for r in one.reductions}
+            cut = self._blocks(one, self.reduced)
+            gathered = {r: Accumulator(self.elements, r, wide, len(bases), long=cut is not None) for r in one.reductions}
             inside: dict[Run, Expr] = {}
-            with self._crossing(self.reduced, inside):
+            with self._crossing(self.reduced, inside, cut, list(gathered.values())):
                 for copy, position in enumerate(at):
                     index = expand({**position, **inside}, self.space.shape)
                     self._step(one, index, gathered, copy, wide, None)
