@@ -6,12 +6,14 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from math import prod
 
-from xlac.ir.dims import Dim, at_opt, ceil_div, volume
-from xlac.schedule import tiles
+from xlac.ir.dims import Dim, at_opt, ceil_div, most, volume
+from xlac.schedule import summation, tiles
 from xlac.schedule.contraction import Contraction
 from xlac.schedule.nest import CHUNKS
 from xlac.schedule.packing import panel_count
+from xlac.schedule.summation import Blocks
 from xlac.schedule.tiles import OpenSplit, Split, Tile, split_of
+from xlac.schedule.waiting import PRODUCTS
 from xlac_sdk.target import Target
 
 PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thread
@@ -32,7 +34,9 @@ class Cut:
     axis: int  # the row axis that blocks divide
     piece: int  # tiles of that axis in a piece
     parts: int = 1  # pieces in a block
-    chunks: int = 1  # parts of the sum that are added apart
+    blocks_of_sum: Blocks | None = None  # how a long sum is cut so that its digits are kept, by sizes alone
+    block_count: int = 1  # of these
+    chunk: int = 0  # steps of a long sum, whole blocks, that all tiles of a piece take before the next; 0: each takes all
 
     @property
     def block(self) -> int:
@@ -55,18 +59,21 @@ def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     panels = panel_count(c.columns.extent, tile)
     axis = 0 if c.rows[0].extent != 1 else 1
     count = max(1, at_opt(rows[axis].count))
-    chunks = _chunks(c, tile, target, max(1, at_opt(rows[1].count))) if c.rows[0].extent == 1 else 1
-    most = _near(c, axis, tile.rows[axis], count, target.l2_bytes // 2)
-    if chunks > 1:  # the sums of a block wait in memory
-        most = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
-    block = tiles.even(count, max(1, min(most, count))).step
+    blocks = summation.blocks([a.extent for a in c.inner], limit=PRODUCTS)
+    chunk = _chunk(c, tile, target, max(1, at_opt(rows[1].count)), blocks) if blocks and c.rows[0].extent == 1 else 0
+    if not chunk and not c.accumulate.is_float:
+        blocks = None
+    near = _near(c, axis, tile.rows[axis], count, target.l2_bytes // 2)
+    if chunk:  # the sums of a block wait in memory
+        near = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
+    block = tiles.even(count, max(1, min(near, count))).step
     parts = 1
     if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
         pieces = max(CHUNKS * target.threads, min(PIECES * target.threads, c.flops // PIECE_FLOPS))
         others = at_opt(volume(tuple(a.extent for a in c.outer)) * panels) * -(-count // block)
         parts = min(block, -(-pieces // max(1, others)))
     piece = -(-block // parts)
-    return Cut(rows, panels, axis, piece, -(-block // piece) if chunks == 1 else 1, chunks)
+    return Cut(rows, panels, axis, piece, -(-block // piece) if not chunk else 1, blocks, _count(c, blocks), chunk)
 
 
 def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:
@@ -93,13 +100,19 @@ def _distinct(loops: list[tuple[int, Dim]]) -> int:
     return prod(reach for _, reach in reaches)
 
 
-def _chunks(c: Contraction, tile: Tile, target: Target, row_tiles: int) -> int:
-    """Parts of a long sum, so that a panel's part stays in the second cache while every row tile passes it."""
-    if not isinstance(c.depth, int):
+def _count(c: Contraction, blocks: Blocks | None) -> int:
+    """In how many blocks a sum is added, at most."""
+    if blocks is None:
         return 1
+    return -(-most(c.inner[blocks.loop].extent) // blocks.turns) * most(volume(tuple(a.extent for a in c.inner[: blocks.loop])))
+
+
+def _chunk(c: Contraction, tile: Tile, target: Target, row_tiles: int, blocks: Blocks) -> int:
+    """Steps of a long sum, so that a panel's part stays in the second cache while every row tile passes it."""
+    if not isinstance(c.depth, int):
+        return 0
     bytes_of_panel = c.depth * tile.width * c.accumulate.nbytes
     if len(c.inner) != 1 or row_tiles < 4 or bytes_of_panel <= target.l2_bytes * 2 // 5 or target.size:
-        return 1
-    least = -(-bytes_of_panel * 8 // target.l2_bytes)
-    depth = c.depth
-    return next((n for n in range(least, 2 * least) if depth % (2 * n) == 0), 1)
+        return 0
+    parts = -(-bytes_of_panel * 8 // target.l2_bytes)
+    return max(1, c.depth // parts // blocks.turns) * blocks.turns

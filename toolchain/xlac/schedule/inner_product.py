@@ -6,16 +6,19 @@ are streamed as they lie, which beats turning one around when it is not read oft
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import chain
 
-from xlac.ir.dims import at_opt, divisor, volume
+from xlac.ir.dims import Dim, at_opt, divisor, most, volume
 from xlac.schedule import tiles
 from xlac.schedule.contraction import Contraction, Source, multiply_add, offset, read, unravel, zero
 from xlac.schedule.cuts import PARALLEL_FLOPS
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
+from xlac.schedule.summation import Pair
 from xlac.schedule.tiles import OpenSplit, Split, split_of
+from xlac.schedule.waiting import PRODUCTS
 from xlac_sdk import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Expr, LoopKind, Var
@@ -125,32 +128,66 @@ class InnerProduct:
         sums = [[builder.variable("c", zero(c.accumulate, self.lanes)) for _ in acrosses] for _ in downs]
         depth, lanes = c.inner[0].extent, self.lanes
         copies = 2 if height * width <= 8 and c.inner[0].usual >= 4 * lanes else 1
+        size = PRODUCTS * lanes
+        totals = [[builder.let("t", t) for t in row] for row in self._long(sums, downs, acrosses, depth, copies, size)]
+        for i, row in enumerate(totals):
+            for j, total in enumerate(row):
+                at_rows = (first, build.add(start, i))
+                self.after.store(self.elements, c.place(outer, at_rows, build.add(column, j)), total)
+
+    def _long(
+        self, sums: list[list[Var]], downs: list[Expr], acrosses: list[Expr], depth: Dim, copies: int, size: int
+    ) -> list[list[Expr]]:  # fmt: skip
+        """The whole sums: blocks of `size` products join pairs, where there are several; lanes are folded at the end."""
+        builder = self.builder
+        if most(depth) <= size or not self.c.accumulate.is_float:
+            scalars = self._stretch(sums, downs, acrosses, build.index(0), depth, copies)
+            return [[self._folded(t, s) for t, s in zip(row, rest, strict=True)] for row, rest in zip(sums, scalars, strict=True)]
+        pairs = [[Pair.of(builder, total) for total in row] for row in sums]
+        full = depth // size * size
+        with builder.loop("block", 0, full, size) as block:
+            parts = [[builder.variable("p", zero(t.dtype, t.lanes)) for t in row] for row in sums]
+            self._stretch(parts, downs, acrosses, block, size, copies)
+            for pair, part in zip(chain(*pairs), chain(*parts), strict=True):
+                pair.add(part)
+        parts = [[builder.variable("p", zero(t.dtype, t.lanes)) for t in row] for row in sums]
+        scalars = self._stretch(parts, downs, acrosses, build.lift(full), depth - full, copies)
+        for pair, part in zip(chain(*pairs), chain(*parts), strict=True):
+            pair.add(part)
+        return [[self._folded(p.total(), s) for p, s in zip(row, rest, strict=True)] for row, rest in zip(pairs, scalars, strict=True)]
+
+    def _folded(self, total: Expr, scalar: Expr | None) -> Expr:
+        value = build.fold(Primitive.ADD, total)
+        return value if scalar is None else build.apply(Primitive.ADD, value, scalar)
+
+    def _stretch(
+        self, sums: list[list[Var]], downs: list[Expr], acrosses: list[Expr], first: Expr, depth: Dim, copies: int
+    ) -> Sequence[Sequence[Var | None]]:  # fmt: skip
+        """Adds `depth` products from the first on. What is left of vectors goes to scalars where lanes cannot be masked."""
+        builder, c, lanes = self.builder, self.c, self.lanes
+        none: list[list[Var | None]] = [[None for _ in acrosses] for _ in downs]
+        if depth == 0:
+            return none
         main, whole = depth // (lanes * copies) * lanes * copies, depth // lanes * lanes
         with builder.loop("k", 0, main, lanes * copies) as k:
             for u in range(copies):
-                self._step(sums, downs, acrosses, build.add(k, u * lanes), lanes)
+                self._step(sums, downs, acrosses, build.add(build.add(first, k), u * lanes), lanes)
         if isinstance(depth, int):
             for at in range(at_opt(main), at_opt(whole), lanes):
-                self._step(sums, downs, acrosses, build.index(at), lanes)
+                self._step(sums, downs, acrosses, build.add(first, at), lanes)
         elif copies > 1:
             with builder.loop("k", main, whole, lanes) as k:
-                self._step(sums, downs, acrosses, k, lanes)
-        scalars: list[list[Var]] | None = None
+                self._step(sums, downs, acrosses, build.add(first, k), lanes)
         ragged = divisor(depth) % lanes
         if ragged and self.target.masked:
             mask = builder.let("mask", build.apply(Primitive.LT, build.ramp(0, 1, lanes), build.lift(depth - whole)))
-            self._step(sums, downs, acrosses, build.lift(whole), lanes, mask)
+            self._step(sums, downs, acrosses, build.add(first, whole), lanes, mask)
         elif ragged:
             scalars = [[builder.variable("s", zero(c.accumulate, 1)) for _ in acrosses] for _ in downs]
             with builder.loop("k", whole, depth) as k:
-                self._step(scalars, downs, acrosses, k, 1)
-        for i, totals in enumerate(sums):
-            for j, total in enumerate(totals):
-                value = build.fold(Primitive.ADD, total)
-                if scalars is not None:
-                    value = build.apply(Primitive.ADD, value, scalars[i][j])
-                at_rows = (first, build.add(start, i))
-                self.after.store(self.elements, c.place(outer, at_rows, build.add(column, j)), value)
+                self._step(scalars, downs, acrosses, build.add(first, k), 1)
+            return scalars
+        return none
 
     def _step(
         self, sums: list[list[Var]], downs: list[Expr], acrosses: list[Expr], k: Expr, lanes: int, mask: Expr | None = None

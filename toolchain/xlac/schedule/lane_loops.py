@@ -7,13 +7,18 @@ over consecutive elements, which C compilers vectorise for whatever machine they
 
 from __future__ import annotations
 
-from xlac.ir.dims import Dim, volume
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xlac.ir.dims import Dim, most, volume
 from xlac.schedule import tiles
-from xlac.schedule.contraction import Contraction, multiply_add, offset, read, unravel, zero
+from xlac.schedule.contraction import Axis, Contraction, multiply_add, offset, read, unravel, zero
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.packing import Panels
+from xlac.schedule.summation import blocks
 from xlac.schedule.tiles import Split, Tile
+from xlac.schedule.waiting import PRODUCTS, Waiting
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr
 from xlac_sdk.target import Target
@@ -65,10 +70,7 @@ class LaneLoops:
         def sums(first: Expr, second: Expr, count: int) -> None:
             start = (first, second) if self.axis else (second, first)
             base = builder.let("a", build.add(left, offset(c.rows, start, "left")))
-            kept = builder.local("s", c.accumulate, count * width)
-            with builder.loop("z", 0, count * width) as z:
-                builder.store(kept, z, zero(c.accumulate, 1))
-            self._sum(kept, count, width, base, right)
+            kept = self._sum(count, width, base, right)
             self._finish(kept, count, width, outer, start, column)
 
         with builder.loop("m", 0, c.rows[1 - self.axis].extent) as first:
@@ -78,9 +80,55 @@ class LaneLoops:
             if isinstance(rows, int) and isinstance(full, int) and full < rows:
                 sums(first, build.index(full), rows - full)
 
-    def _sum(self, kept: Buffer, count: int, width: int, left: Expr, right: Expr) -> None:
+    def _sum(self, count: int, width: int, left: Expr, right: Expr) -> Buffer:
+        """Sums of all products: in one go, or in blocks which join sums that wait."""
+        builder, c, strides = self.builder, self.c, self.right.strides(width)
+        cut = blocks([a.extent for a in c.inner], limit=PRODUCTS) if c.accumulate.is_float else None
+        if cut is None:
+            kept = self._zeros(count, width)
+            self._products(kept, c.inner, count, width, left, right, strides)
+            return kept
+        size, at = count * width, cut.loop
+        around = volume(tuple(a.extent for a in c.inner[:at]))
+        waiting = Waiting.of(builder, c.accumulate, size, 1, most(around) * -(-c.inner[at].usual // cut.turns))
+
+        def block(a: Expr, b: Expr, turns: int) -> None:
+            part = self._zeros(count, width)
+            self._products(part, (replace(c.inner[at], extent=turns), *c.inner[at + 1 :]), count, width, a, b, strides[at:])
+            with builder.loop("z", 0, size) as z:
+                waiting.add(z, build.load(part, z))
+
+        def level(depth: int, a: Expr, b: Expr) -> None:
+            axis, stride, turns = c.inner[depth], strides[depth], cut.turns if depth == at else 1
+            full = axis.usual // turns
+            with builder.loop("block", 0, full) as k:
+                here = builder.let("a", build.add(a, build.mul(k, axis.left * turns)))
+                there = builder.let("b", build.add(b, build.mul(k, stride * turns)))
+                if depth < at:
+                    level(depth + 1, here, there)
+                else:
+                    block(here, there, turns)
+                    waiting.group(build.index(0), size, k)
+            if full * turns < axis.usual:
+                done = full * turns
+                block(build.add(a, axis.left * done), build.add(b, stride * done), axis.usual - done)
+            if depth == at > 0:
+                waiting.join(build.index(0), size)
+
+        level(0, left, right)
+        return waiting.finish(size)
+
+    def _zeros(self, count: int, width: int) -> Buffer:
+        kept = self.builder.local("s", self.c.accumulate, count * width)
+        with self.builder.loop("z", 0, count * width) as z:
+            self.builder.store(kept, z, zero(self.c.accumulate, 1))
+        return kept
+
+    def _products(
+        self, kept: Buffer, inner: Sequence[Axis], count: int, width: int, left: Expr, right: Expr, strides: Sequence[Dim]
+    ) -> None:  # fmt: skip
         """Adds every product to the sums: loops over the summed axes, several steps of the innermost at once."""
-        builder, inner, strides = self.builder, self.c.inner, self.right.strides(width)
+        builder = self.builder
 
         def level(depth: int, a: Expr, b: Expr) -> None:
             axis, stride = inner[depth], strides[depth]

@@ -7,7 +7,9 @@ registers until the sum is complete. The epilogue then works on them directly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from xlac.ir.dims import Dim, Shape, at_opt, volume
 from xlac.schedule import tiles, turned
@@ -20,6 +22,7 @@ from xlac.schedule.nest import bounded
 from xlac.schedule.packing import Panels, each_panel
 from xlac.schedule.step import Step
 from xlac.schedule.tiles import OpenSplit, Split, Tile
+from xlac.schedule.waiting import Waiting, places
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr, LoopKind, Space, Var
 from xlac_sdk.primitives import Primitive
@@ -31,7 +34,7 @@ LONG_EPILOGUE = 12  # operations an element above which the epilogue is a loop o
 def streams(c: Contraction, tile: Tile, target: Target) -> bool:
     """True when the right operand is read once from end to end, and could as well be from the end to the start."""
     known = all(isinstance(a.extent, int) for a in (*c.outer, *c.rows, *c.inner, c.columns))
-    return known and (c.rows[0].extent, c.rows[1].extent) == tile.rows and cut(c, tile, target).chunks == 1
+    return known and (c.rows[0].extent, c.rows[1].extent) == tile.rows and not cut(c, tile, target).chunk
 
 
 class OuterProduct:
@@ -80,7 +83,7 @@ class OuterProduct:
         if partial != 0 and self.target.masked and self.tile.lanes > 1:
             counts = build.ramp(0, 1, self.tile.lanes)
             self.mask = builder.let("mask", build.apply(Primitive.LT, counts, build.lift(partial)))
-        if self.cut.chunks > 1:
+        if self.cut.chunk:
             self._chunked(outer, piece, column, vectors, partial, left, right)
             return
         blocked, other = self.cut.axis, 1 - self.cut.axis
@@ -138,13 +141,59 @@ class OuterProduct:
         base = builder.let("a", build.add(left, offset(c.rows, start, "left")))
         rows = [(i, j) for i in range(size[0]) for j in range(size[1])]
         steps = [c.rows[0].left * i + c.rows[1].left * j for i, j in rows]
-        sums = [[builder.variable("c", zero(c.accumulate, lanes)) for _ in range(vectors)] for _ in rows]
         first, second = (build.div(at, split.step) for at, split in zip(start, self.cut.rows, strict=True))
         number = build.add(build.mul(first, self.cut.rows[1].count), second)
         tiles_here = self.cut.block * self.cut.rows[1 - self.cut.axis].count
         after = self._ahead(right, c.depth, vectors * lanes, number, tiles_here)
-        self._sum(sums, c.inner, base, steps, right, self.right.strides(vectors * lanes), partial, after)
+        strides, inner = self.right.strides(vectors * lanes), c.inner
+        cut = self.cut.blocks_of_sum
+        if cut is None:
+            sums: Sequence[Sequence[Expr]] = self._block(c.inner, base, steps, right, strides, vectors, partial, after)
+            self._finish(sums, rows, outer, start, size, column, partial)
+            return
+        width = vectors * lanes
+        waiting = Waiting.of(builder, c.accumulate, len(rows) * width, lanes, self.cut.block_count)
+        where = places(build.index(0), width, len(rows), vectors, lanes)
+
+        def block(a: Expr, b: Expr, length: Dim) -> None:
+            axes = (replace(inner[cut.loop], extent=length), *inner[cut.loop + 1 :])
+            found = self._block(axes, a, steps, b, strides[cut.loop :], vectors, partial, after)
+            for at, total in zip(chain(*where), chain(*found), strict=True):
+                waiting.add(at, total)
+
+        def level(depth: int, a: Expr, b: Expr) -> None:
+            axis, stride = inner[depth], strides[depth]
+            turns = cut.turns if depth == cut.loop else 1
+            full, rest = axis.extent // turns, axis.extent - axis.extent // turns * turns
+            if rest != 0 and self.backward:
+                block(build.add(a, axis.left * (full * turns)), build.add(b, stride * (full * turns)), rest)
+            with builder.loop("k", 0, full) as counter:
+                k = self._turned(counter, full, 1)
+                a_here = builder.let("a", build.add(a, build.mul(k, axis.left * turns)))
+                b_here = builder.let("b", build.add(b, build.mul(k, stride * turns)))
+                if depth < cut.loop:
+                    level(depth + 1, a_here, b_here)
+                else:
+                    block(a_here, b_here, turns)
+                    waiting.group(build.index(0), len(rows) * width, counter)
+            if rest != 0 and not self.backward:
+                block(build.add(a, axis.left * (full * turns)), build.add(b, stride * (full * turns)), rest)
+            if depth == cut.loop > 0:
+                waiting.join(build.index(0), len(rows) * width)
+
+        level(0, base, right)
+        kept = waiting.finish(len(rows) * width)
+        sums = [[builder.let("c", build.load(kept, build.ramp(at, 1, lanes))) for at in row] for row in where]
         self._finish(sums, rows, outer, start, size, column, partial)
+
+    def _block(
+        self, inner: tuple[Axis, ...], left: Expr, rows: list[Dim], right: Expr, strides: Shape, vectors: int,
+        partial: build.Number, after: Ahead | None,
+    ) -> list[list[Var]]:  # fmt: skip
+        """The sums of the products along some axes, in registers."""
+        sums = [[self.builder.variable("c", zero(self.c.accumulate, self.tile.lanes)) for _ in range(vectors)] for _ in rows]
+        self._sum(sums, inner, left, rows, right, strides, partial, after)
+        return sums
 
     def _ahead(self, right: Expr, depth: Dim, width: int, tile: Expr, tiles: Dim) -> Ahead | None:
         """What a tile fetches of what follows `depth` steps of a panel from `right`."""
@@ -156,30 +205,41 @@ class OuterProduct:
         self, outer: list[Expr], piece: Expr, column: Expr, vectors: int, partial: build.Number, left: Expr, right: Expr
     ) -> None:
         """A panel whose sum is long: partial sums of the piece wait in memory while the next chunk is added."""
-        c, builder, split, lanes = self.c, self.builder, self.cut.rows[1], self.tile.lanes
+        c, builder, split, lanes, cut = self.c, self.builder, self.cut.rows[1], self.tile.lanes, self.cut.blocks_of_sum
+        assert cut is not None and isinstance(c.depth, int)
         width, height = vectors * lanes, self.cut.piece * split.step
-        depth, (stride,) = c.depth // self.cut.chunks, self.right.strides(vectors * lanes)
+        (axis,), (stride,), full = c.inner, self.right.strides(vectors * lanes), c.depth // cut.turns
         first = build.mul(piece, height)
-        kept = builder.local("s", c.accumulate, height * width)
-        with builder.loop("z", 0, height * width, lanes) as z:
-            builder.store(kept, build.ramp(z, 1, lanes), zero(c.accumulate, lanes))
-        with builder.loop("q", 0, self.cut.chunks) as q:
-            a_chunk = builder.let("a", build.add(left, build.mul(q, depth * c.inner[0].left)))
-            b_chunk = builder.let("b", build.add(right, build.mul(q, depth * stride)))
+        waiting = Waiting.of(builder, c.accumulate, height * width, lanes, self.cut.block_count)
+
+        def tiles_of(a: Expr, b: Expr, blocks: build.Number, number: Expr, length: int) -> None:
+            """Adds `blocks` blocks of a length to the sums of every tile; the first has a number."""
 
             def tile(start: Expr, size: int) -> None:
-                base = builder.let("a", build.add(a_chunk, build.mul(start, c.rows[1].left)))
-                place = build.mul(build.sub(start, first), width)
-                at = [[build.ramp(build.add(place, i * width + v * lanes), 1, lanes) for v in range(vectors)] for i in range(size)]
-                sums = [[builder.variable("c", build.load(kept, where)) for where in row] for row in at]
-                steps = [c.rows[1].left * i for i in range(size)]
-                after = self._ahead(b_chunk, depth, width, build.div(start, split.step), self.cut.piece)
-                self._sum(sums, (Axis(depth, c.inner[0].left),), base, steps, b_chunk, (stride,), partial, after)
-                for places, totals in zip(at, sums, strict=True):
-                    for where, total in zip(places, totals, strict=True):
-                        builder.store(kept, where, total)
+                base = builder.let("a", build.add(a, build.mul(start, c.rows[1].left)))
+                place = builder.let("place", build.mul(build.sub(start, first), width))
+                rows = [c.rows[1].left * i for i in range(size)]
+                after = self._ahead(b, self.cut.chunk, width, build.div(start, split.step), self.cut.piece)
+                with builder.loop("block", 0, blocks) as block:
+                    a_here = builder.let("a", build.add(base, build.mul(block, axis.left * cut.turns)))
+                    b_here = builder.let("b", build.add(b, build.mul(block, stride * cut.turns)))
+                    found = self._block((Axis(length, axis.left),), a_here, rows, b_here, (stride,), vectors, partial, after)
+                    for at, total in zip(chain(*places(place, width, size, vectors, lanes)), chain(*found), strict=True):
+                        waiting.add(at, total)
+                    waiting.group(place, size * width, build.add(number, block))
 
             self._cover(split, piece if self.cut.pieces != 1 else None, tile)
+
+        many = self.cut.chunk // cut.turns
+        with builder.loop("q", 0, full, many) as q:
+            a_chunk = builder.let("a", build.add(left, build.mul(q, cut.turns * axis.left)))
+            b_chunk = builder.let("b", build.add(right, build.mul(q, cut.turns * stride)))
+            left_of = build.apply(Primitive.MIN, build.index(many), build.sub(full, q))
+            tiles_of(a_chunk, b_chunk, many if full % many == 0 else bounded(builder, left_of, many), q, cut.turns)
+        if c.depth % cut.turns:
+            whole = full * cut.turns
+            tiles_of(build.add(left, axis.left * whole), build.add(right, stride * whole), 1, build.index(full), c.depth - whole)
+        kept = waiting.finish(height * width)
         rows: Expr | int = height
         if isinstance(split, OpenSplit) or at_opt(self.cut.blocks) * self.cut.parts * height > split.extent:
             left_over = build.apply(Primitive.MIN, build.index(height), build.sub(split.extent, first))
@@ -234,7 +294,7 @@ class OuterProduct:
     # ---- storing -----------------------------------------------------------------------------
 
     def _finish(
-        self, sums: list[list[Var]], rows: list[tuple[int, int]], outer: list[Expr], start: tuple[Expr, Expr],
+        self, sums: Sequence[Sequence[Expr]], rows: list[tuple[int, int]], outer: list[Expr], start: tuple[Expr, Expr],
         size: tuple[int, int], column: Expr, partial: build.Number,
     ) -> None:  # fmt: skip
         """The epilogue: written out, or a loop over rows when it is long or the last vector is not full."""

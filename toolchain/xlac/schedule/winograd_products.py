@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -24,7 +25,7 @@ from xlac.schedule.winograd_tiling import Tiling, cut, plane, tile_of
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Buffer, Const, Expr, LoopKind, Var
+from xlac_sdk.kernel import Access, Buffer, Const, Expr, LoopKind
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -63,7 +64,7 @@ class _Products(OuterProduct):
         guard: Guard | None, direct: DirectSum,
     ) -> None:  # fmt: skip
         tile, whole = tile_of(t, target), cut(t, target)
-        depth = t.channels // whole.chunks
+        depth, self.chunks = whole.chunk, t.channels // whole.chunk
         self.brought = Scratch(DType.F32, t.points * plane(depth * tile.width), "weights")
         inner = (Axis(depth, 1, tile.width),)
         c = replace(given, inner=inner, right=Source(self.brought, DType.F32))
@@ -80,21 +81,21 @@ class _Products(OuterProduct):
         kind = LoopKind.PARALLEL if parallel else LoopKind.SERIAL
         with self.builder.loop("t", 0, self.cut.blocks * self.cut.panels, kind=kind) as t:
             block, panel = unravel(self.builder, t, extents)
-            each_panel(self.builder, self.t.columns, self.tile, panel, partial(self._block, block))
+            each_panel(self.builder, self.t.columns, self.tile, panel, partial(self._piece, block))
 
-    def _block(self, block: Expr, column: Expr, vectors: int, _: build.Number) -> None:
+    def _piece(self, block: Expr, column: Expr, vectors: int, _: build.Number) -> None:
         """A block of tiles by a panel of channels."""
         builder, split, t, lanes = self.builder, self.cut.rows[1], self.t, self.tile.lanes
         width, most = vectors * lanes, self.cut.block * split.step
         apart = plane(most * width)
         self.first = builder.let("m", build.mul(block, most))
         self.kept = builder.local("s", DType.F32, t.points * apart)
-        if self.cut.chunks > 1:
+        if self.chunks > 1:
             with builder.loop("z", 0, t.points * apart, lanes) as z:
                 builder.store(self.kept, build.ramp(z, 1, lanes), zero(DType.F32, lanes))
         brought = self.elements.local(self.brought)
         weights = builder.let("b", self.given.base([], column, toom_cook.TAPS**2 * t.channels))
-        with builder.loop("z", 0, self.cut.chunks) as chunk:
+        with builder.loop("z", 0, self.chunks) as chunk:
             start = builder.let("b", build.add(weights, build.mul(chunk, self.depth * toom_cook.TAPS**2 * width)))
             self._weights(brought, start, width)
             with builder.loop("q", 0, t.points) as pair:
@@ -131,7 +132,7 @@ class _Products(OuterProduct):
                     builder.store(to, build.ramp(build.add(place, (i * n + j) * plane(self.depth * width)), 1, lanes), value)
 
     def _finish(
-        self, sums: list[list[Var]], rows: list[tuple[int, int]], outer: list[Expr], start: tuple[Expr, Expr],
+        self, sums: Sequence[Sequence[Expr]], rows: list[tuple[int, int]], outer: list[Expr], start: tuple[Expr, Expr],
         size: tuple[int, int], column: Expr, partial: build.Number,
     ) -> None:  # fmt: skip
         """Products wait for those at other pairs of points, and of other channels."""
@@ -141,7 +142,7 @@ class _Products(OuterProduct):
         for row, totals in enumerate(sums):
             for v, total in enumerate(totals):
                 where = build.ramp(build.add(base, row * width + v * lanes), 1, lanes)
-                value = build.apply(Primitive.ADD, build.load(self.kept, where), total) if self.cut.chunks > 1 else total
+                value = build.apply(Primitive.ADD, build.load(self.kept, where), total) if self.chunks > 1 else total
                 self.builder.store(self.kept, where, value)
 
     def _at(self, number: Expr) -> tuple[Expr, Expr, Expr]:

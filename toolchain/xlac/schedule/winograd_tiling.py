@@ -9,6 +9,7 @@ from xlac.schedule.ahead import LINE
 from xlac.schedule.cuts import Cut
 from xlac.schedule.packing import panel_count
 from xlac.schedule.tiles import Tile, even, split_of
+from xlac.schedule.waiting import PRODUCTS
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
@@ -83,5 +84,6 @@ def cut(t: Tiling, target: Target) -> Cut:
         least = min(split.count * panels // target.threads, -(-LEAST // split.step))
         block = min(block, max(1, least, split.count * panels // (PIECES * target.threads)))
     block = min(block, split.count)
-    chunks = next(n for n in range(1, t.channels + 1) if t.channels % n == 0 and (n == t.channels or t.channels // n * width <= room))
-    return Cut((split_of(1, 1), split), panels, 1, even(split.count, block).step, chunks=chunks)
+    most = max(1, min(room // width, PRODUCTS))
+    chunk = next(n for n in range(t.channels, 0, -1) if t.channels % n == 0 and (n == 1 or n <= most))
+    return Cut((split_of(1, 1), split), panels, 1, even(split.count, block).step, chunk=chunk)
