@@ -1,7 +1,8 @@
 """Running combinations along an axis, and the positions of true elements (a running count).
 
 Along the axis elements follow each other; across the axes after it they are vectors, across those before it
-threads. A kernel runs forwards or backwards over each line with the total so far in a variable.
+threads. A kernel runs forwards or backwards over each line with the total so far in a variable, a sum of floats with what its
+roundings lost in another: every running sum is as good as if it were computed by itself in twice the digits.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from xlac.schedule.accumulate import fixed
 from xlac.schedule.elements import Elements
 from xlac.schedule.group import Group, Scheduled, Scratch, Value
 from xlac.schedule.nest import lanes_for, outer, pieces_of, strips
+from xlac.schedule.summation import compensated, two_sum, whole
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
@@ -80,14 +82,22 @@ def line(
         after.append(build.mod(inner, extent))
         inner = build.div(inner, extent)
     total = builder.variable("total", first)
+    low = builder.variable("lost", Const(0.0, first.dtype, first.lanes)) if compensated(op.combine, dtype) else None
     count = shape[op.axis]
     with elements.masked(mask), builder.loop("k", 0, count) as k:
         place = build.sub(build.lift(count - 1), k) if op.reverse else k
         at = (*before, place, *reversed(after))
         value = elements.at(x, at)
-        new = fixed(elements, build.apply(numeric.COMBINE[op.combine], total, value))
-        result = fixed(elements, total) if op.exclusive else new
-        elements.store(hero, at, convert_element(result, dtype) if dtype.is_half else result)
+        old = fixed(elements, total)
+        if low is not None:
+            so_far = builder.let("before", whole(builder, old, fixed(elements, low))) if op.exclusive else old
+            new, lost = two_sum(builder, old, value)
+            builder.assign(low, build.apply(P.ADD, low, lost))
+            result = so_far if op.exclusive else whole(builder, new, fixed(elements, low))
+        else:
+            new = builder.let("new", build.apply(numeric.COMBINE[op.combine], old, value))
+            result = old if op.exclusive else new
+        elements.store(hero, at, convert_element(builder.let("result", result), dtype) if dtype.is_half else result)
         builder.assign(total, new)
 
 

@@ -91,10 +91,9 @@ def two_sum(builder: Builder, a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 
 def whole(builder: Builder, high: Expr, low: Expr) -> Expr:
-    """A sum with what it lost: the sum alone where that is nothing (and keeps the sign of a zero) or no number (infinite sums)."""
-    zero = Const(0.0, low.dtype, low.lanes)
-    some = build.apply(P.OR, build.apply(P.LT, low, zero), build.apply(P.LT, zero, low))
-    return build.select(builder.let("some", some), build.apply(P.ADD, high, low), high)
+    """A sum with what it lost: the sum alone where that is no number, which an infinite sum makes it."""
+    finite = build.apply(P.EQ, low, low)
+    return build.select(builder.let("finite", finite), build.apply(P.ADD, high, low), high)
 
 
 def _now(builder: Builder, var: Var) -> Expr:

@@ -25,6 +25,7 @@ from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.group import Group, Kind, Launching, Scheduled, Scratch
 from xlac.schedule.nest import bounded, lanes_for, outer, strips
+from xlac.schedule.summation import Pair, blocks, compensated
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Const, Expr, Var
@@ -167,26 +168,39 @@ class Windows:
             starts = [elements.at(i, ()) for i in self.hero.inputs[len(self.xs) :]]
         states = [[builder.variable("acc", build.splat(s, lanes)) for s in starts] for _ in ats]
         unrolled = prod(self.op.window) <= UNROLLED and not elements.target.size
+        adds = self.op.body is None and compensated(self.op.combine, starts[0].dtype)
+        cut = blocks([tap.extent for tap in self.taps]) if adds else None
+        pairs = [Pair.of(builder, state[0]) for state in states] if cut else []
 
-        def level(axis: int, positions: tuple[Expr, ...]) -> None:
+        def level(axis: int, positions: tuple[Expr, ...], states: Sequence[Sequence[Var]]) -> None:
             if axis == len(self.taps):
                 for at, state in zip(ats, states, strict=True):
                     self._combine(state, tuple(self._place(t, i, p) for t, i, p in zip(self.taps, at, positions, strict=True)))
                 return
             tap = self.taps[axis]
-            if tap.hangs:
+            if cut is not None and cut.loop == axis:
+                start, stop = self._inside(tap, ats[0][axis]) if tap.hangs else (build.index(0), build.index(tap.extent))
+                with builder.loop("block", start, stop, cut.turns) as block:
+                    end = build.apply(Primitive.MIN, build.add(block, cut.turns), stop)
+                    parts = [[builder.variable("part", build.splat(s, lanes)) for s in starts] for _ in ats]
+                    with builder.loop("k", block, bounded(builder, end, tap.extent)) as k:
+                        level(axis + 1, (*positions, k), parts)
+                    for pair, (part,) in zip(pairs, parts, strict=True):
+                        pair.add(part)
+            elif tap.hangs:
                 start, stop = self._inside(tap, ats[0][axis])
                 with builder.loop("k", start, stop) as k:
-                    level(axis + 1, (*positions, k))
+                    level(axis + 1, (*positions, k), states)
             elif unrolled:
                 for position in range(tap.extent):
-                    level(axis + 1, (*positions, build.index(position)))
+                    level(axis + 1, (*positions, build.index(position)), states)
             else:
                 with builder.loop("k", 0, tap.extent) as k:
-                    level(axis + 1, (*positions, k))
+                    level(axis + 1, (*positions, k), states)
 
-        level(0, ())
-        for at, state in zip(ats, states, strict=True):
+        level(0, (), states)
+        totals: Sequence[Sequence[Expr]] = [[p.total()] for p in pairs] if cut else states
+        for at, state in zip(ats, totals, strict=True):
             self._store(at, state)
 
     def _place(self, tap: Tap, at: Expr, position: Expr) -> Expr:
@@ -213,7 +227,7 @@ class Windows:
         for var, value in zip(state, self.elements.inline(self.op.body, [*before, *wide]), strict=True):
             self.builder.assign(var, value)
 
-    def _store(self, at: Index, state: Sequence[Var]) -> None:
+    def _store(self, at: Index, state: Sequence[Expr]) -> None:
         if self.after is not None:
             self.after.store(self.elements, at, fixed(self.elements, state[0]))
             return

@@ -15,10 +15,11 @@ from xlac.ir.op import Index
 from xlac.ops import numeric
 from xlac.ops.reduction import Reduce
 from xlac.schedule.access import Run, expand
-from xlac.schedule.accumulate import Accumulator, fixed
+from xlac.schedule.accumulate import Accumulator, fixed, sums
 from xlac.schedule.gpu.elementwise import access_lanes
 from xlac.schedule.gpu.grid import RESIDENT, WARP, at_least, threads_for
 from xlac.schedule.gpu.rows import REGISTERS, STEPS, RowBlocks
+from xlac.schedule.summation import BLOCK, Pair
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr
 
@@ -104,10 +105,14 @@ class Columns(RowBlocks):
         for r, buffer in parts.items():
             assert isinstance(r.op, Reduce)
             total = builder.variable("total", self._part(buffer, column, build.index(0)))
+            pair = Pair.of(builder, total) if sums(r) and self.width > BLOCK else None
             with builder.loop("w", 1, self.width) as w:
                 part = self._part(buffer, column, w)
-                builder.assign(total, build.apply(numeric.COMBINE[r.op.combine], total, part))
-            found[r] = [fixed(self.elements, total)]
+                if pair is not None:
+                    pair.add(part)
+                else:
+                    builder.assign(total, build.apply(numeric.COMBINE[r.op.combine], total, part))
+            found[r] = [fixed(self.elements, pair.total() if pair else total)]
         return found
 
     def _part(self, buffer: Buffer, column: Expr, w: Expr) -> Expr:

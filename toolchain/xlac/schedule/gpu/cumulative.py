@@ -22,6 +22,7 @@ from xlac.schedule.cumulative import line
 from xlac.schedule.elements import Elements
 from xlac.schedule.gpu.grid import RESIDENT, THREADS, WARP, Grid, beside, every, grid
 from xlac.schedule.group import Group, Launching, Scheduled, Scratch
+from xlac.schedule.summation import Pair, compensated
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Access, Const, Exchange, Expr, Shuffle
@@ -209,12 +210,18 @@ class _Lines:
         builder = elements.builder
         buffer = elements.parameter(self.sums, Access.READ)
         total = builder.variable("carry", self.identity)
+        pair = Pair.of(builder, total) if compensated(self.op.combine, self.dtype) else None
         with builder.loop("k", 0, piece, here.threads) as k:
             at = builder.let("at", build.add(k, here.thread))
             there = build.apply(P.LT, at, piece)
             with elements.guarded(there):
                 one = elements.load(buffer, build.add(build.mul(line, self.pieces), at))
-            builder.assign(total, build.apply(self.primitive, total, build.select(there, one, self.identity)))
-        (found,) = here.across([(self.primitive, fixed(elements, total))], here.threads)
+            value = build.select(there, one, self.identity)
+            if pair is not None:
+                pair.add(value)
+            else:
+                builder.assign(total, build.apply(self.primitive, total, value))
+        before = fixed(elements, pair.total() if pair else total)
+        (found,) = here.across([(self.primitive, before)], here.threads)
         return found
 

@@ -69,8 +69,8 @@ class _Combine(RowBlocks):
     def _row(self, counters: Mapping[Run, Expr]) -> None:
         kept = expand(counters, self.space.shape)
         (one,) = self.plan.passes
-        gathered = {r: Accumulator(self.elements, r, 1, 1) for r in one.reductions}
-        for vectors in self._visits():
+        gathered = {r: Accumulator(self.elements, r, 1, 1, long=self._is_long()) for r in one.reductions}
+        for vectors in self._visits(list(gathered.values())):
             for piece, guard in vectors:
                 with self.elements.guarded(guard):
                     self._take_parts(one, gathered, piece, kept)

@@ -39,11 +39,12 @@ def finish(rows: RowBlocks, one: Pass, kept: Index) -> None:
     """The last block of those that share some results combines the parts and does what follows."""
     elements = rows.elements
     with ticket.last(elements, rows.here, *rows.shared_result, rows.pieces):
-        gathered = {r: Accumulator(elements, r, rows.part_lanes, 1) for r in one.reductions}
+        gathered = {r: Accumulator(elements, r, rows.part_lanes, 1, long=True) for r in one.reductions}
         guard = None if elements.guard is None else build.splat(elements.guard, rows.part_lanes)
         with rows.builder.loop("part", rows.lane, rows.pieces, rows.width) as piece:
             for r, accumulator in gathered.items():
                 part = elements.load(elements.parameter(rows.scratch[r]), place_of_part(rows.space, piece, kept))
-                accumulator.add(0, [part], rows.part_lanes, guard)
+                with accumulator.block():
+                    accumulator.add(0, [part], rows.part_lanes, guard)
         rows.deliver(one, gathered, kept)
         rows.store_results(kept)

@@ -29,9 +29,10 @@ from xlac.schedule.group import Group, Scheduled, Scratch
 from xlac.schedule.nest import bounded
 from xlac.schedule.passes import Pass, Space, reduced_inputs
 from xlac.schedule.rows import Rows
+from xlac.schedule.summation import BLOCK
 from xlac_sdk import build
 from xlac_sdk.build import Builder
-from xlac_sdk.kernel import Buffer, Expr
+from xlac_sdk.kernel import Buffer, Const, Expr
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -110,8 +111,8 @@ class RowBlocks(Rows):
         kept = expand(counters, self.space.shape)
         homes = {} if self.written_out else self._kept_between()
         for number, one in enumerate(self.plan.passes):
-            gathered = {r: Accumulator(self.elements, r, self.lanes, 1) for r in one.reductions}
-            for vectors in self._visits():
+            gathered = {r: Accumulator(self.elements, r, self.lanes, 1, long=self._is_long()) for r in one.reductions}
+            for vectors in self._visits(list(gathered.values())):
                 for vector, guard in vectors:  # everything is read before anything is stored
                     with self.elements.guarded(guard):
                         self._read(one, counters, vector)
@@ -160,7 +161,12 @@ class RowBlocks(Rows):
         with self.builder.when(both):
             yield
 
-    def _visits(self) -> Iterator[list[tuple[Expr, Expr | None]]]:
+    def _is_long(self) -> bool:
+        """Whether a thread has so many vectors of a row that it takes them in blocks."""
+        length = self.length if self.pieces != 1 else most(self.vectors)
+        return not self.written_out and length > BLOCK * self.width
+
+    def _visits(self, gathered: Sequence[Accumulator]) -> Iterator[list[tuple[Expr, Expr | None]]]:
         """The vectors of a thread, as many at a time as are read together, each with whether it is there."""
         builder, width = self.builder, self.width
         if self.written_out:
@@ -175,14 +181,28 @@ class RowBlocks(Rows):
         start, length, even = self._stretch_of_piece()
         span = width * AHEAD
         main = build.mul(build.div(length, span), span)
-        with builder.loop("k", 0, main, span) as k:
-            yield [(builder.let("k", build.add(build.add(k, c * width), build.add(start, self.lane))), None) for c in range(AHEAD)]
+        size = span * (BLOCK // AHEAD)
+        with ExitStack() as around:
+            begin: Expr = build.index(0)
+            stop: Expr = main
+            if self._is_long():
+                begin = around.enter_context(builder.loop("block", 0, main, size))
+                stop = build.add(begin, size)
+                if not isinstance(main, Const) or int(main.value) % size:
+                    stop = bounded(builder, build.apply(P.MIN, stop, main), build.bounds(main)[1])
+                for accumulator in gathered:
+                    around.enter_context(accumulator.block())
+            with builder.loop("k", begin, stop, span) as k:
+                yield [(builder.let("k", build.add(build.add(k, c * width), build.add(start, self.lane))), None) for c in range(AHEAD)]
         if even % span == 0:
             return
-        with builder.loop("k", main, length, width) as k:
-            vector = builder.let("k", build.add(k, self.lane))
-            inside = None if even % width == 0 else build.apply(P.LT, vector, length)
-            yield [(build.add(start, vector), inside)]
+        with ExitStack() as around:
+            for accumulator in gathered:
+                around.enter_context(accumulator.block())
+            with builder.loop("k", main, length, width) as k:
+                vector = builder.let("k", build.add(k, self.lane))
+                inside = None if even % width == 0 else build.apply(P.LT, vector, length)
+                yield [(build.add(start, vector), inside)]
 
     def _stretch_of_piece(self) -> tuple[Expr, Expr, int]:
         """Where a thread's vectors of a row begin, how many of them there are, and a number that divides that."""
