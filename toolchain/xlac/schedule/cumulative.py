@@ -7,6 +7,8 @@ roundings lost in another: every running sum is as good as if it were computed b
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xlac.ir.dims import at_opt, divisor, volume
 from xlac.ir.graph import Node
 from xlac.ops import numeric
@@ -19,8 +21,8 @@ from xlac.schedule.access import Run
 from xlac.schedule.accumulate import fixed
 from xlac.schedule.elements import Elements
 from xlac.schedule.group import Group, Scheduled, Scratch, Value
-from xlac.schedule.nest import lanes_for, outer, pieces_of, strips
-from xlac.schedule.summation import compensated, two_sum, whole
+from xlac.schedule.nest import bounded, lanes_for, outer, pieces_of, strips
+from xlac.schedule.summation import compensated, two_sum
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
@@ -29,6 +31,7 @@ from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
+RUN = 8  # elements whose running sums are added by themselves
 
 
 def schedule(group: Group, target: Target, name: str) -> Scheduled:
@@ -81,24 +84,55 @@ def line(
     for extent in reversed(shape[op.axis + 1 :]):
         after.append(build.mod(inner, extent))
         inner = build.div(inner, extent)
-    total = builder.variable("total", first)
-    low = builder.variable("lost", Const(0.0, first.dtype, first.lanes)) if compensated(op.combine, dtype) else None
-    count = shape[op.axis]
-    with elements.masked(mask), builder.loop("k", 0, count) as k:
-        place = build.sub(build.lift(count - 1), k) if op.reverse else k
-        at = (*before, place, *reversed(after))
-        value = elements.at(x, at)
-        old = fixed(elements, total)
-        if low is not None:
-            so_far = builder.let("before", whole(builder, old, fixed(elements, low))) if op.exclusive else old
-            new, lost = two_sum(builder, old, value)
-            builder.assign(low, build.apply(P.ADD, low, lost))
-            result = so_far if op.exclusive else whole(builder, new, fixed(elements, low))
-        else:
-            new = builder.let("new", build.apply(numeric.COMBINE[op.combine], old, value))
-            result = old if op.exclusive else new
+
+    def place(k: Expr) -> tuple[Expr, ...]:
+        along = build.sub(build.lift(shape[op.axis] - 1), k) if op.reverse else k
+        return (*before, along, *reversed(after))
+
+    def put(at: tuple[Expr, ...], result: Expr) -> None:
         elements.store(hero, at, convert_element(builder.let("result", result), dtype) if dtype.is_half else result)
+
+    with elements.masked(mask):
+        (_sums if compensated(op.combine, dtype) else _running)(elements, op, x, first, place, put)
+
+
+Place = Callable[[Expr], tuple[Expr, ...]]
+Put = Callable[[tuple[Expr, ...], Expr], None]
+
+
+def _running(elements: Elements, op: Cumulative, x: Node, first: Const, place: Place, put: Put) -> None:
+    """One combination after another."""
+    builder = elements.builder
+    total = builder.variable("total", first)
+    with builder.loop("k", 0, x.shape[op.axis]) as k:
+        at = place(k)
+        value = elements.at(x, at)
+        new = fixed(elements, build.apply(numeric.COMBINE[op.combine], total, value))
+        put(at, fixed(elements, total) if op.exclusive else new)
         builder.assign(total, new)
+
+
+def _sums(elements: Elements, op: Cumulative, x: Node, first: Const, place: Place, put: Put) -> None:
+    """Sums of a few elements run from zero; what went before, with what its roundings lost, is added to each."""
+    builder, count = elements.builder, x.shape[op.axis]
+    total, low = builder.variable("total", first), builder.variable("lost", first)
+    with builder.loop("block", 0, count, RUN) as block:
+        high, lost = fixed(elements, total), fixed(elements, low)
+        part = builder.variable("part", first)
+        stop = build.add(block, RUN)
+        if divisor(count) % RUN:
+            stop = bounded(builder, build.apply(P.MIN, stop, build.lift(count)), count)
+        with builder.loop("k", block, stop) as k:
+            at = place(k)
+            value, old = elements.at(x, at), fixed(elements, part)
+            new = builder.let("new", build.apply(P.ADD, old, value))
+            inner = build.apply(P.ADD, lost, old if op.exclusive else new)
+            put(at, build.apply(P.ADD, high, inner))
+            builder.assign(part, new)
+        new, more = two_sum(builder, high, fixed(elements, part))
+        more = builder.let("lost", build.apply(P.ADD, lost, more))
+        builder.assign(total, new)
+        builder.assign(low, build.select(build.apply(P.EQ, more, more), more, first))  # an infinite sum has lost nothing
 
 
 def _compact(elements: Elements) -> None:
