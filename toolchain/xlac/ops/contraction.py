@@ -58,6 +58,21 @@ def rounded(result: Array, x: Array, out: DType | None) -> Array:
     return numeric.narrow(result, dtype)
 
 
+LONG = 4096  # products that a library of linear algebra is trusted to add
+
+
+def _product(left: Array, right: Array) -> Array:
+    """Batched matrices multiplied; what parts of a long sum come to is added in more digits."""
+    depth, dtype = left.shape[-1], np.result_type(left, right)
+    if depth <= LONG or dtype.kind != "f":
+        return np.asarray(np.matmul(left, right))
+    total = np.zeros((*left.shape[:-1], right.shape[-1]), numeric.wider(dtype))
+    for first in range(0, depth, LONG):
+        total += np.matmul(left[..., first : first + LONG], right[..., first : first + LONG, :])
+    found: Array = total.astype(dtype)
+    return found
+
+
 @declare
 class Dot(Op):
     """Multiplies and sums over the `contract` axes, separately for each position of the `batch` axes.
@@ -114,7 +129,7 @@ class Dot(Op):
         left = lhs.transpose(*self.batch_lhs, *free_lhs, *self.contract_lhs).reshape(prod(batch), prod(rows), depth)
         right = rhs.transpose(*self.batch_rhs, *self.contract_rhs, *free_rhs).reshape(prod(batch), depth, prod(columns))
         with np.errstate(all="ignore"):
-            result = np.matmul(left, right)
+            result = _product(left, right)
         return rounded(result.reshape((*batch, *rows, *columns)), arrays[0], self.out_dtype)
 
     @classmethod

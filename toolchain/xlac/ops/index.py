@@ -277,6 +277,12 @@ class Scatter(Op):
         place = place[inside]
         results = [np.array(x).reshape(-1) for x in xs]
         values = [u[inside] for u in updates]
+        if self.combine == "add" and self.body is None and numeric.is_float(xs[0]):
+            total = results[0].astype(numeric.wider(numeric.widen(results[0]).dtype))
+            with np.errstate(all="ignore"):
+                np.add.at(total, place, values[0].astype(total.dtype))
+            touched = np.isin(np.arange(total.size), place)  # what nothing is added to keeps its bits
+            return np.where(touched, numeric.narrow(total, xs[0].dtype), results[0]).reshape(xs[0].shape)
         order = np.argsort(place, kind="stable")
         sorted_place = place[order]
         first = np.r_[0, np.flatnonzero(np.diff(sorted_place)) + 1].astype(np.int64)

@@ -73,11 +73,12 @@ def identity(combine: str, dtype: DType) -> int | float | bool:
 
 
 def reduce(combine: str, x: Array, axes: tuple[int, ...]) -> Array:
-    """All elements along `axes` combined in the compute type of the array, then rounded."""
+    """All elements along `axes` combined in the compute type of the array, sums of floats in more digits, then rounded."""
     wide = widen(x)
     start = identity(combine, DType.of(wide.dtype))
     with np.errstate(all="ignore"):
-        result = np.asarray(_UFUNC[combine].reduce(wide, axis=axes, dtype=wide.dtype, initial=start))
+        dtype = wider(wide.dtype) if combine == "add" else wide.dtype
+        result = np.asarray(_UFUNC[combine].reduce(wide, axis=axes, dtype=dtype, initial=start))
         if combine in ("max", "min") and is_float(wide):
             sought = np.any((wide == 0) & (np.signbit(wide) == (combine == "min")), axis=axes)
             zero = wide.dtype.type(0.0 if combine == "max" else -0.0)
@@ -85,8 +86,14 @@ def reduce(combine: str, x: Array, axes: tuple[int, ...]) -> Array:
     return narrow(result, x.dtype)
 
 
+def wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What sums of a type are added in, so that their length does not matter: more digits for floats, the type itself else."""
+    return dtype if dtype.kind != "f" else np.dtype(np.longdouble if dtype.itemsize == 8 else np.float64)
+
+
 def accumulate(combine: str, x: Array, axis: int) -> Array:
-    """Running combinations along an axis, in the compute type, each rounded."""
+    """Running combinations along an axis, in the compute type, sums of floats in more digits, each rounded."""
     wide = widen(x)
     with np.errstate(all="ignore"):
-        return narrow(_UFUNC[combine].accumulate(wide, axis=axis, dtype=wide.dtype), x.dtype)
+        dtype = wider(wide.dtype) if combine == "add" else wide.dtype
+        return narrow(_UFUNC[combine].accumulate(wide, axis=axis, dtype=dtype), x.dtype)

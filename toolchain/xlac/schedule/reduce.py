@@ -2,7 +2,7 @@
 
 The loops are those of `rows`. What is added here: a reduction with few results and many elements is split
 over threads. A first launch writes partial results of stretches to scratch memory, a second combines them; the
-stretches do not depend on how many threads happen to run, so results do not either.
+stretches depend on sizes alone, also where there is one thread, so results are the same for any number of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from xlac_sdk.kernel import Access, Const, Expr
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
-PIECES = 32  # a thread: memory seldom serves threads alike, and what the slower one has left is waited for
+RESULTS = 32  # at most: more are shared by threads as they are
+PIECES = 512  # at most, for any number of threads: the order of a sum depends on sizes alone
 PIECE_WORK = 3 << 15  # operations of a piece at least: a claim costs a tenth of a microsecond
 
 
@@ -48,10 +49,10 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
 
 
 def _is_split(rows: Rows) -> bool:
-    """Whether threads would have too few results to share, and enough elements to be worth it."""
+    """Whether threads, if there are any, would have too few results to share, and enough elements to be worth it."""
     results, work = at_opt(volume(rows.space.kept)), rows.each * at_opt(volume(rows.space.shape))
     plain = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
-    return plain and rows.target.threads > 1 and results <= 2 * rows.target.threads and work > 4 * SERIAL_WORK
+    return plain and results <= RESULTS and work > 4 * SERIAL_WORK
 
 
 class _Partial(Rows):
@@ -62,7 +63,7 @@ class _Partial(Rows):
         others = [run for run in self.reduced if run is not self.vector]
         self.run = max(others or self.reduced, key=lambda r: r.usual)
         each = self.each * at_opt(volume(space.shape)) // self.run.usual
-        pieces = max(1, min(PIECES * self.target.threads, self.run.usual * each // PIECE_WORK, self.run.usual))
+        pieces = max(1, min(PIECES, self.run.usual * each // PIECE_WORK, self.run.usual))
         block = self.lanes * self.copies if self.run is self.vector else 1
         self.length = -(-self.run.usual // pieces // block) * block
         self.pieces = ceil_div(self.run.extent, self.length)

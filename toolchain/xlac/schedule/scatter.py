@@ -1,6 +1,6 @@
 """Scatter: the operand copied, unless it lies there already, then updates combined into it one after another.
 
-Updates run in their row-major order, so the result is the same whatever the machine; the innermost axis is a
+Sums of floats where many updates may meet are `scatter_sums.py`'s. Other updates run in their row-major order, so the result is the same whatever the machine; the innermost axis is a
 vector where it is an axis of the window that lies contiguous in the operand. With `unique`, threads share them.
 """
 
@@ -55,10 +55,18 @@ def schedule(group: Group, target: Target, name: str, write: Write | None = None
             copies.append(Copying(x, result))
     xs, updates = hero.inputs[:count], hero.inputs[count + 1 :]
     if updates[0].type.size != 0:
-        launches += (write or _in_order)(group, target, name, results)
+        launches += (write or _on_a_cpu)(group, target, name, results)
     elsewhere = set(operands.part(group, hero.inputs[count:], frozenset()).inputs) | set(hero.inputs[count:])
     in_place = tuple((n, xs[k]) for k, n in found.items() if xs[k] in group.inputs and xs[k] not in elsewhere)
     return Scheduled(tuple(launches), in_place if count == 1 else (), tuple(copies))
+
+
+def _on_a_cpu(group: Group, target: Target, name: str, results: Sequence[Value]) -> list[Launching]:
+    """Sums of many so that they keep their digits; all else in order."""
+    from xlac.schedule import scatter_sums
+
+    found = scatter_sums.launches(group, target, name, results) if len(results) == 1 else None
+    return _in_order(group, target, name, results) if found is None else found
 
 
 def _in_order(group: Group, target: Target, name: str, results: Sequence[Value]) -> list[Launching]:
@@ -105,7 +113,7 @@ class Updates:
     def write(self) -> None:
         target, builder = self.elements.target, self.builder
         last = len(self.sizes) - 1
-        width, lanes = (self.sizes[last], self._lanes(target)) if self.sizes else (volume(()), 1)
+        width, lanes = (self.sizes[last], self.lanes(target)) if self.sizes else (volume(()), 1)
         if lanes == 1:
             with self._loops([Run(n, (a,)) for a, n in enumerate(self.sizes)], STEP) as counters:
                 self.update(tuple(counters[run] for run in sorted(counters, key=lambda r: r.axes)), None)
@@ -142,7 +150,7 @@ class Updates:
         with serial(self.builder, loops, counters):
             yield counters
 
-    def _lanes(self, target: Target) -> int:
+    def lanes(self, target: Target) -> int:
         """Vectors along the last axis of the updates, if it is one of the window that lies dense in x."""
         last = len(self.sizes) - 1
         axis = next((a for a, spot in self.window.items() if spot == last), None)
@@ -163,15 +171,18 @@ class Updates:
                 guards.enter_context(builder.when(all_of(scalar)))
             if masks:
                 guards.enter_context(self.elements.masked(builder.let("mask", all_of(masks))))
-            news = [self.elements.at(u, at) for u in self.updates]
-            if self.op.combine != "assign":
-                olds = [builder.let("old", self.elements.load(b, place)) for b in self.buffers]
-                if self.op.body is not None:
-                    news = list(self.elements.inline(self.op.body, [*olds, *news]))
-                else:
-                    news = [build.apply(numeric.COMBINE[self.op.combine], olds[0], news[0])]
-            for buffer, value in zip(self.buffers, news, strict=True):
-                self.elements.store_to(buffer, place, value)
+            self.combine(place, [self.elements.at(u, at) for u in self.updates])
+
+    def combine(self, place: Expr, news: Sequence[Expr]) -> None:
+        """Takes in what is new at a place, an element or a vector."""
+        if self.op.combine != "assign":
+            olds = [self.builder.let("old", self.elements.load(b, place)) for b in self.buffers]
+            if self.op.body is not None:
+                news = self.elements.inline(self.op.body, [*olds, *news])
+            else:
+                news = [build.apply(numeric.COMBINE[self.op.combine], olds[0], news[0])]
+        for buffer, value in zip(self.buffers, news, strict=True):
+            self.elements.store_to(buffer, place, value)
 
     def place(self, at: tuple[Expr, ...]) -> tuple[Expr, list[Expr]]:
         """The row-major place in x of an element of the updates, and what must hold for it to be inside."""

@@ -14,7 +14,8 @@ from xlac_sdk.kernel import Buffer, Expr
 from xlac_sdk.primitives import Primitive
 
 PRODUCTS = 256  # products that an accumulator takes in a row: a block
-GROUP = 4  # blocks that are added in a row; what adding groups loses is kept
+GROUP = 4  # blocks that are added in a row where there are more than a few; what adding groups loses is kept
+FEW = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Waiting:
     @staticmethod
     def of(builder: Builder, dtype: DType, size: int, lanes: int, blocks: int) -> Waiting:
         """For `size` sums of so many blocks, all zero; `size` is a multiple of `lanes`."""
-        names = ("s", "high", "low") if blocks > 2 * GROUP and dtype.is_float else ("s",)
+        names = ("s", "high", "low") if blocks > FEW and dtype.is_float else ("s",)
         buffers = [builder.local(name, dtype, size) for name in names]
         with builder.loop("z", 0, size, lanes) as z:
             for buffer in buffers:
