@@ -186,6 +186,14 @@ class Updates:
 
     def place(self, at: tuple[Expr, ...]) -> tuple[Expr, list[Expr]]:
         """The row-major place in x of an element of the updates, and what must hold for it to be inside."""
+        where, inside = self.where(at)
+        place: Expr = build.index(0)
+        for entry, stride in zip(where, row_major(self.shape), strict=True):
+            place = build.add(place, build.mul(entry, stride))
+        return place, inside
+
+    def where(self, at: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
+        """The index into x of an element of the updates, and what must hold for it to be inside."""
         op, builder = self.op, self.builder
         batch = [counter for a, counter in enumerate(at) if a not in op.update_window_dims]
         where: list[Expr] = [build.index(0)] * len(self.shape)
@@ -202,10 +210,7 @@ class Updates:
         for axis in sorted(op.scatter_dims_to_operand_dims):
             inside.append(build.apply(P.LE, build.index(0), where[axis]))
             inside.append(build.apply(P.LT, where[axis], build.lift(self.shape[axis])))
-        place: Expr = build.index(0)
-        for entry, stride in zip(where, row_major(self.shape), strict=True):
-            place = build.add(place, build.mul(entry, stride))
-        return place, inside
+        return where, inside
 
 
 def _start(value: Expr) -> Expr:

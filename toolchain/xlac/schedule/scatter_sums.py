@@ -1,8 +1,9 @@
 """Scattered sums of floats: many updates may meet at one place, and keep their digits there.
 
-Where updates are many beside the places, a second array holds what the roundings of each place's sum have lost (**beside**).
-Else the updates are sorted by place, stably, and the first of each place adds all of them in blocks (**sorted**): the result is
-the same every time, and memory is that of the updates. Halves are summed in f32 and rounded once.
+Single elements, and many updates of a small operand: a second array holds what the roundings of each place's sum have lost (**beside**). Windows: the updates are
+counted by place, so that those of one place follow each other, and each place adds its own in blocks (**counted**). Where places
+are very many beside the updates these are sorted by place instead (**sorted**). Those of one place always meet in their order: the
+result is the same every time and for any number of threads. Halves are summed in f32 and rounded once.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from xlac_sdk.target import Target
 
 P = Primitive
 NOWHERE = 2**62  # the place of updates that are out of range: after all others
-MANY = 4  # updates for each element of the operand from which on a second array of that is cheap
-NARROW = 8  # elements of a window in a row below which sorting costs more than that does
+SPARSE = 16  # places for each update beyond which their number is not to count in time or memory
+NEAR, MANY = 1 << 14, 4  # elements of an operand that stays in a near cache with a second array, for so many updates each
+NARROW = 8  # elements of a window in a row below which a second array is cheaper than going from place to place
 PIECE = 1 << 13  # elements that a thread clears or finishes
 
 
@@ -50,10 +52,12 @@ def launches(group: Group, target: Target, name: str, results: Sequence[Value]) 
     if most(by_place.count) <= (1 if dtype.is_half else BLOCK):
         return None
     inside, outside = at_opt(volume(updates.shape)), at_opt(volume(updates.sizes))
-    narrow = not by_place.columns or at_opt(updates.sizes[-1]) < NARROW
-    if MANY * inside <= outside or (narrow and inside <= 2 * MANY * outside):
+    if inside > SPARSE * outside:
+        return by_place.launches(name)
+    near = inside <= NEAR and MANY * inside <= outside
+    if near or not by_place.columns or at_opt(updates.sizes[-1]) < NARROW:
         return _beside(group, target, name, results)
-    return by_place.launches(name)
+    return _Counted(group, target, results).launches(name)
 
 
 # ---- with a second array -------------------------------------------------------------------------
@@ -237,6 +241,24 @@ class Sorted:
 class _Here(Sorted):
     """The same on a CPU: threads share the places, vectors go along windows."""
 
+    def windows(self, elements: Elements, updates: Updates, rank: Expr, stop: Expr, place: Expr) -> None:
+        """Adds the updates of one place from a rank on, all elements of their windows."""
+        builder, target, loops = elements.builder, self.target, [Run(self.sizes[a], (a,)) for a in self.columns]
+        found: dict[Run, Expr] = {}
+        with serial(builder, loops[:-1], found):
+            before = [found[run] for run in loops[:-1]]
+
+            def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                with elements.masked(mask):
+                    for base in bases:
+                        inner = [*before, build.ramp(base, 1, wide)] if loops else []
+                        self.gather(elements, updates, rank, stop, place, inner)
+
+            if loops:
+                strips(builder, target, 0, loops[-1].extent, updates.lanes(target), 1, strip)
+            else:
+                strip([build.index(0)], 1, None)
+
     def order(self, name: str) -> list[Launching]:
         from xlac.schedule.schedule import schedule as of_kind
 
@@ -257,25 +279,68 @@ class _Here(Sorted):
         return [elements.launch(f"{name}_places"), *operands.with_scratch(made.launches, known)]
 
     def combine(self, elements: Elements, updates: Updates) -> None:
-        builder, target = elements.builder, self.target
-        ranks, loops = Run(self.count, ()), [Run(self.sizes[a], (a,)) for a in self.columns]
-        width = loops[-1].extent if loops else 1
-        lanes = updates.lanes(target) if loops else 1
-        with outer(builder, target, [ranks], STEP * at_opt(volume(self.sizes)) // max(1, ranks.usual)) as counters:
+        ranks = Run(self.count, ())
+        with outer(elements.builder, self.target, [ranks], STEP * at_opt(volume(self.sizes)) // max(1, ranks.usual)) as counters:
             rank = counters[ranks]
             with self.first_of_its_place(elements, rank) as place:
-                stop = self.stop(elements, rank, place)
-                found: dict[Run, Expr] = {}
-                with serial(builder, loops[:-1], found):
-                    before = [found[run] for run in loops[:-1]]
+                self.windows(elements, updates, rank, self.stop(elements, rank, place), place)
 
-                    def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
-                        with elements.masked(mask):
-                            for base in bases:
-                                inner = [*before, build.ramp(base, 1, wide)] if loops else []
-                                self.gather(elements, updates, rank, stop, place, inner)
 
-                    if loops:
-                        strips(builder, target, 0, width, lanes, 1, strip)
-                    else:
-                        strip([build.index(0)], 1, None)
+class _Counted(_Here):
+    """Updates counted by the rows of the operand that they go to, of which there are not many more than updates."""
+
+    def __init__(self, group: Group, target: Target, results: Sequence[Value]) -> None:
+        super().__init__(group, target, results)
+        known = Updates(Elements(Builder(), group, target), results)
+        self.shape = known.shape
+        self.axes = [a for a in range(len(self.shape)) if a not in known.window or a in known.op.scatter_dims_to_operand_dims]
+        self.targets: Dim = volume(tuple(self.shape[a] for a in self.axes))
+        self.ends = Scratch(DType.I64, self.targets + 2, "ends")
+        self.homes = Scratch(DType.I64, self.count, "homes")
+
+    def order(self, name: str) -> list[Launching]:
+        """One launch: how many updates each row has, where they begin, and the updates in that order."""
+        elements = Elements(Builder(), self.group, self.target)
+        builder, updates = elements.builder, Updates(elements, self.results)
+        ends, homes, numbers = (elements.parameter(s, Access.UPDATE) for s in (self.ends, self.homes, self.numbers))
+        with builder.loop("r", 0, self.targets + 2) as r:
+            builder.store(ends, r, build.index(0))
+        with builder.loop("n", 0, self.count) as n:
+            home = builder.let("home", self._home(updates, n))
+            builder.store(homes, n, home)
+            after = builder.let("after", build.add(home, 1))
+            builder.store(ends, after, build.add(build.load(ends, after), 1))
+        total = builder.variable("total", build.index(0))
+        with builder.loop("r", 0, self.targets + 1) as r:
+            builder.assign(total, build.apply(P.ADD, total, build.load(ends, r)))
+            builder.store(ends, r, fixed(elements, total))
+        with builder.loop("n", 0, self.count) as n:
+            home = builder.let("home", build.load(homes, n))
+            at = builder.let("at", build.load(ends, home))
+            builder.store(numbers, at, n)
+            builder.store(ends, home, build.add(at, 1))
+        return [elements.launch(name)]
+
+    def _home(self, updates: Updates, number: Expr) -> Expr:
+        """The row that an update goes to; one more than the last for those that are out of range."""
+        where, inside = updates.where(self.at(number))
+        extents = [self.shape[a] for a in self.axes]
+        row = linear(tuple(where[a] for a in self.axes), row_major(extents), extents)
+        return build.select(all_of(inside), row, build.lift(self.targets)) if inside else row
+
+    def combine(self, elements: Elements, updates: Updates) -> None:
+        builder, rows = elements.builder, Run(self.targets, ())
+        with outer(builder, self.target, [rows], STEP * at_opt(volume(self.sizes)) // max(1, rows.usual)) as counters:
+            row = counters[rows]
+            ends = elements.parameter(self.ends, Access.READ)
+            some = build.apply(P.LT, build.index(0), row)
+            rank = builder.let("rank", build.load(ends, build.sub(row, 1), mask=some))
+            stop = builder.let("stop", build.load(ends, row))
+            with builder.when(build.apply(P.LT, rank, stop)):
+                place: Expr = build.index(0)
+                left: Expr = row
+                strides = row_major(self.shape)
+                for axis in reversed(self.axes):
+                    place = build.add(place, build.mul(build.mod(left, self.shape[axis]), strides[axis]))
+                    left = build.div(left, self.shape[axis])
+                self.windows(elements, updates, rank, stop, builder.let("place", place))
