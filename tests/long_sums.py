@@ -105,20 +105,21 @@ def scattered(rows: int, count: int, width: int) -> tuple[Node, dict[str, Array]
     return node, {"x": x, "at": places, "u": updates}, exact, SUM
 
 
-Case = Callable[[], tuple[Node, dict[str, Array], Array, float]]
+Case = Callable[[int], tuple[Node, dict[str, Array], Array, float]]
 SMALL: Mapping[str, Case] = {
-    "rows": lambda: reduced((3, 20000), (1,)), "columns": lambda: reduced((9000, 40), (0,)), "all": lambda: reduced((60000,), (0,)),
-    "middle": lambda: reduced((5, 3001, 7), (1,)), "outer and inner": lambda: reduced((300, 3, 49), (0, 2)),
-    "few columns": lambda: reduced((30000, 2), (0,)), "running": lambda: cumulative((9000,), 0),
-    "running across": lambda: cumulative((3000, 20), 0), "running back": lambda: cumulative((2, 5000), 1, reverse=True),
-    "running before": lambda: cumulative((2, 5000), 1, exclusive=True), "window": lambda: windowed((2, 5000), 2500),
-    "product": lambda: product(17, 9001, 24), "product of columns": lambda: product(5, 9001, 9, turned=True),
-    "dot": lambda: product(1, 60001, 1), "row by matrix": lambda: product(1, 8000, 33),
-    "weight gradient": lambda: weight_gradient(40, 14), "scatter into few": lambda: scattered(4, 5000, 24),
-    "scatter into many": lambda: scattered(9000, 3000, 24), "scatter of numbers": lambda: scattered(50, 9000, 1),
+    "rows": lambda n: reduced((3, 20 * n), (1,)), "columns": lambda n: reduced((9 * n, 40), (0,)),
+    "all": lambda n: reduced((60 * n,), (0,)), "middle": lambda n: reduced((5, 3 * n + 1, 7), (1,)),
+    "outer and inner": lambda n: reduced((n // 3, 3, 49), (0, 2)), "few columns": lambda n: reduced((30 * n, 2), (0,)),
+    "running": lambda n: cumulative((9 * n,), 0), "running across": lambda n: cumulative((3 * n, 20), 0),
+    "running back": lambda n: cumulative((2, 5 * n), 1, reverse=True),
+    "running before": lambda n: cumulative((2, 5 * n), 1, exclusive=True), "window": lambda n: windowed((2, 5 * n), 2 * n + 1),
+    "product": lambda n: product(17, 9 * n + 1, 24), "product of columns": lambda n: product(5, 9 * n + 1, 9, turned=True),
+    "dot": lambda n: product(1, 60 * n + 1, 1), "row by matrix": lambda n: product(1, 8 * n, 33),
+    "weight gradient": lambda n: weight_gradient(n // 25, 14), "scatter into few": lambda n: scattered(4, 5 * n, 24),
+    "scatter into some": lambda n: scattered(n, 9 * n, 24), "scatter into many": lambda n: scattered(60 * n, 3 * n, 24),
+    "scatter of numbers": lambda n: scattered(50, 9 * n, 1),
 }  # fmt: skip
 LARGE: Mapping[str, Case] = {
-    "2^24 numbers": lambda: reduced((1 << 24,), (0,)), "columns of 2^22": lambda: reduced((1 << 22, 2), (0,)),
-    "running 2^22": lambda: cumulative((1 << 22,), 0), "dot of 2^24": lambda: product(1, 1 << 24, 1),
-    "product of 2^18": lambda: product(16, 1 << 18, 16), "scatter of 2^20": lambda: scattered(16, 1 << 18, 4),
+    "all": lambda n: reduced((n,), (0,)), "columns": lambda n: reduced((n // 4, 2), (0,)), "running": lambda n: cumulative((n // 4,), 0),
+    "dot": lambda n: product(1, n, 1), "product": lambda n: product(16, n // 64, 16), "scatter": lambda n: scattered(16, n // 64, 4),
 }  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xlac.ir.dims import Dim, at_opt
+from xlac.ir.dims import Dim, at_opt, most, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
 from xlac.ops import leaf, view
@@ -60,6 +60,7 @@ class Ways:
     """The kernels of a convolution whose channels stand alone, side by side in memory."""
 
 
+TAPS = 1024  # of a kernel of one channel that are added in a row
 CPU = Ways(lambda hero: False, depthwise.launches)
 
 
@@ -71,8 +72,8 @@ def schedule(group: Group, target: Target, name: str, ways: Ways = CPU) -> Sched
     after = epilogue.of(group, hero)
     if after is None:
         return operands.apart(group, hero, lambda alone: schedule(alone, target, name, ways), target, name)
-    by_plane = planes.pays(group, target, after)
-    by_channel = not by_plane and _depthwise(group) and not target.size
+    by_plane = _short(hero) and planes.pays(group, target, after)
+    by_channel = not by_plane and _short(hero) and _depthwise(group) and not target.size
     masked = by_channel or (planes.masks(group, target) if by_plane else ways.masks(hero))
     x, edges, launches = _input(group, target, name, padded=not masked)
     kernel = operands.resolve(hero.inputs[1], group) or operands.folded(hero.inputs[1], group)
@@ -91,6 +92,13 @@ def schedule(group: Group, target: Target, name: str, ways: Ways = CPU) -> Sched
         launches += contract.launches(group, target, name, c, after, kernel)
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
     return Scheduled(tuple(launches), epilogue.in_place(after, used))
+
+
+def _short(hero: Node) -> bool:
+    """Whether a kernel has so few taps that they may be added in a row; the general form adds more of them in blocks."""
+    assert isinstance(hero.op, Conv)
+    taps = dict(zip(hero.op.layout[1], hero.inputs[1].shape, strict=True))
+    return most(volume(tuple(taps[letter] for letter in hero.op.spatial))) <= TAPS
 
 
 def _depthwise(group: Group) -> bool:

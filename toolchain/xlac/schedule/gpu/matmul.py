@@ -6,9 +6,11 @@ vectors of rows and of columns. The epilogue works on the sums in registers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from xlac.ir.dims import ceil_div, divisor, volume
+from xlac.ir.dims import ceil_div, divisor, most, volume
 from xlac.schedule.contraction import multiply_add, unravel, zero
 from xlac.schedule.elements import Elements
 from xlac.schedule.gpu import pipeline
@@ -19,10 +21,13 @@ from xlac.schedule.gpu.product import Product
 from xlac.schedule.gpu.results import Results, Stores
 from xlac.schedule.gpu.staging import Staging, tile_shape
 from xlac.schedule.sides import Counters
+from xlac.schedule.summation import Pair
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr, LoopKind, Shuffle, Var
+from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
+LONG = 4096  # products that a sum in registers takes in a row: whole tiles
 STAGES = 2  # tiles of each operand: one is multiplied while the next is on its way through registers
 
 
@@ -63,15 +68,33 @@ class Matmul:
             staging.begin(thread, first[number], batch)
             lanes.append(Lane(staging, memory[number], tile.step * self.pitches[number]))
         sums = self._sums()
+        pairs = [[Pair.of(builder, high) for high in row] for row in self._sums()] if self._is_long() else []
 
-        def multiply(_: Expr, starts: list[Expr]) -> None:
+        def join() -> None:
+            for pair, total in zip(chain(*pairs), chain(*sums), strict=True):
+                pair.add(total)
+                builder.assign(total, zero(p.accumulate, tile.vector))
+
+        def multiply(k: Expr, starts: list[Expr]) -> None:
+            if pairs:
+                some = build.apply(Primitive.LT, build.index(0), k)
+                with builder.when(build.apply(Primitive.AND, some, build.apply(Primitive.EQ, build.mod(k, LONG), build.index(0)))):
+                    join()
             with builder.loop("s", 0, tile.step, kind=LoopKind.UNROLLED) as s:
                 at = [build.add(start, build.mul(s, pitch)) for start, pitch in zip(starts, self.pitches, strict=True)]
                 self._step(sums, memory, (build.add(at[0], row), build.add(at[1], column)))
 
         end = ceil_div(p.depth, tile.step) * tile.step
         pipeline.run(builder, self.target, lanes, build.index(0), end, tile.step, STAGES, multiply, p.depth)
-        self._store(batch, build.add(first[0], row), build.add(first[1], column), sums)
+        totals: Sequence[Sequence[Expr]] = sums
+        if pairs:
+            join()
+            totals = [[builder.let("whole", pair.total()) for pair in row] for row in pairs]
+        self._store(batch, build.add(first[0], row), build.add(first[1], column), totals)
+
+    def _is_long(self) -> bool:
+        """Whether what a thread sums so far is to join pairs, every few thousand products."""
+        return most(self.p.depth) > LONG and self.p.accumulate.is_float
 
     def _sums(self) -> list[list[Var]]:
         tile = self.tile
@@ -98,7 +121,7 @@ class Matmul:
             for right, total in zip(rights, totals, strict=True):
                 builder.assign(total, multiply_add(self.target, wide, right, total))
 
-    def _store(self, batch: Counters, row: Expr, column: Expr, sums: list[list[Var]]) -> None:
+    def _store(self, batch: Counters, row: Expr, column: Expr, sums: Sequence[Sequence[Expr]]) -> None:
         p, tile, vector = self.p, self.tile, self.tile.vector
 
         def rows(i: build.Number) -> Expr:

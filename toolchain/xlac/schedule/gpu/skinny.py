@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from xlac.ir.dims import ceil_div, divisor, volume
+from xlac.ir.dims import ceil_div, divisor, most, volume
 from xlac.schedule.contraction import multiply_add, unravel, zero
 from xlac.schedule.elements import Elements
 from xlac.schedule.epilogue import Epilogue
@@ -21,6 +22,8 @@ from xlac.schedule.gpu.reading import read
 from xlac.schedule.gpu.results import Results
 from xlac.schedule.gpu.staging import all_of
 from xlac.schedule.sides import Counters, Side, apart, offset
+from xlac.schedule.summation import Pair
+from xlac.schedule.waiting import PRODUCTS
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Exchange, Expr, Shuffle, Var
 from xlac_sdk.primitives import Primitive
@@ -141,7 +144,27 @@ class Skinny:
         step = how.lanes if how.along_depth else 1
         turn = slots * step
         ahead = max(1, min(AHEAD, p.usual[3] // turn))
-        with builder.loop("k", build.mul(slot, step), p.depth, turn * ahead) as k:
+        start = build.mul(slot, step)
+        size = turn * ahead * max(1, PRODUCTS // (ahead * step))
+        if most(p.depth) <= size or not p.accumulate.is_float:
+            self._products(totals, rows, base, inside, start, build.lift(p.depth), turn, ahead)
+            return self._folded(totals)
+        pairs = [[Pair.of(builder, total) for total in row] for row in totals]
+        with builder.loop("block", start, p.depth, size) as block:
+            parts = [[builder.variable("part", zero(p.accumulate, self.part)) for _ in row] for row in totals]
+            end = builder.let("end", build.apply(P.MIN, build.add(block, size), build.lift(p.depth)))
+            self._products(parts, rows, base, inside, block, end, turn, ahead)
+            for pair, part in zip(chain(*pairs), chain(*parts), strict=True):
+                pair.add(part)
+        return self._folded([[pair.total() for pair in row] for row in pairs])
+
+    def _products(
+        self, totals: Sequence[Sequence[Var]], rows: Sequence[tuple[Expr, list[Expr]]], base: Expr, inside: list[Expr], first: Expr,
+        end: Expr, turn: int, ahead: int,
+    ) -> None:  # fmt: skip
+        """Adds a thread's products from the first on, before the end."""
+        p, how, builder = self.p, self.how, self.builder
+        with builder.loop("k", first, end, turn * ahead) as k:
             steps = [builder.let("at", build.add(k, turn * u)) for u in range(ahead)]
             there = [[*inside, build.apply(P.LT, at, build.lift(p.depth))] if u else inside for u, at in enumerate(steps)]
             wide = [self._read(self.wide, base, at, how.lanes, ok, how.along_depth) for at, ok in zip(steps, there, strict=True)]
@@ -149,9 +172,11 @@ class Skinny:
                 beyond = [build.apply(P.LT, at, build.lift(p.depth))] if u else []
                 for (start, ok), sums in zip(rows, totals, strict=True):
                     self._add(sums, start, at, [*ok, *beyond], wide[u])
-        if not how.along_depth:
+
+    def _folded(self, totals: Sequence[Sequence[Expr]]) -> list[list[Expr]]:
+        if not self.how.along_depth:
             return [list(sums) for sums in totals]
-        return [[builder.let("sum", build.fold(P.ADD, sums[0]))] for sums in totals]
+        return [[self.builder.let("sum", build.fold(P.ADD, sums[0]))] for sums in totals]
 
     def _add(self, sums: Sequence[Var], start: Expr, at: Expr, there: list[Expr], wide: list[Expr]) -> None:
         """One step's products of one row."""

@@ -15,26 +15,36 @@ from xlac.schedule.gpu.product import Product
 from xlac.schedule.gpu.results import Results
 from xlac.schedule.group import Scratch
 from xlac.schedule.sides import Counters, Side
+from xlac.schedule.summation import Pair
 from xlac_sdk import build
 from xlac_sdk.kernel import Access, Expr
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
-MOST = 16  # parts of a sum
+MOST = 16  # parts of a sum that is cut to have more blocks
+LONGEST = 1 << 16  # products of a part: the instructions of tensor cores add eight and more at once
 STEPS = 8  # tiles of a part, at least
 THREADS = 128
 
 
 def parts(p: Product, count: int, step: int, processors: int) -> int:
-    """In how many parts to cut the sum of a product that has so many blocks without: 1 where they are enough.
+    """In how many parts to cut the sum of a product that has so many blocks without: 1 where they are enough, and the sum is not
+    so long that it would lose digits.
 
     Parts are whole tiles of `step`, and equally long.
     """
     outermost = p.depths[0]
-    if 2 * count > processors or not isinstance(outermost, int) or (len(p.depths) == 1 and outermost % step):
+    if not isinstance(outermost, int) or (len(p.depths) == 1 and outermost % step):
+        return 1
+    unit = step if len(p.depths) == 1 else 1
+    least = -(-at_opt(p.depth) // LONGEST)
+    if least > 1:
+        found = next((n for n in range(least, 4 * least) if outermost % (n * unit) == 0), None)
+        if found:
+            return found
+    if 2 * count > processors:
         return 1
     wanted = min(MOST, processors // max(1, count), at_opt(p.depth) // (step * STEPS))
-    unit = step if len(p.depths) == 1 else 1
     return next((n for n in range(wanted, 1, -1) if outermost % (n * unit) == 0), 1)
 
 
@@ -100,9 +110,17 @@ def finish(elements: Elements, after: Epilogue, p: Product, found: Partial, targ
             column = builder.let("column", build.mul(column, lanes))
             first = builder.let("first", linear((*batch, row, column), steps[1:]))
             sums = elements.parameter(found.scratch, Access.READ)
-            total: Expr | None = None
-            for part in range(at_opt(found.shape[0])):
-                more = build.load(sums, build.add(first, steps[0] * part), lanes, align=lanes * p.accumulate.nbytes)
-                total = builder.let("total", more if total is None else build.apply(Primitive.ADD, total, more))
-            assert total is not None
+
+            def part(number: build.Number) -> Expr:
+                return build.load(sums, build.add(first, build.mul(number, steps[0])), lanes, align=lanes * p.accumulate.nbytes)
+
+            total: Expr = builder.let("total", part(0))
+            if at_opt(found.shape[0]) > MOST and p.accumulate.is_float:
+                pair = Pair.of(builder, builder.variable("sum", total))
+                with builder.loop("part", 1, found.shape[0]) as number:
+                    pair.add(part(number))
+                total = builder.let("total", pair.total())
+            else:
+                for k in range(1, at_opt(found.shape[0])):
+                    total = builder.let("total", build.apply(Primitive.ADD, total, part(k)))
             Results(elements, after, p, batch, False, False).store(lambda _: row, lambda _: column, [[total]])
