@@ -19,13 +19,13 @@ from xlac.ops.index import Scatter
 from xlac.ops.leaf import Param
 from xlac.ops.reduction import Cumulative, Reduce, Window
 from xlac.schedule.summation import BLOCK
-from xlac.schedule.waiting import FEW, PRODUCTS
+from xlac.schedule.waiting import WHOLE
 from xlac_sdk.dtypes import DType
 
 Array = NDArray[Any]
 U = 2.0**-24  # the rounding of f32
 SUM = BLOCK + 24  # roundings of a reduction, for every length: a block, its pair, lanes and vectors as a tree, the result
-DOT = PRODUCTS + FEW + 24  # of a contraction
+DOT = WHOLE + 24  # of a contraction
 RUN = 16  # of a cumulative sum
 
 
@@ -40,6 +40,9 @@ def terms(*shape: int, axis: int = 0, seed: int = 0) -> Array:
     first = [slice(None)] * len(shape)
     first[axis] = slice(0, 1)
     found[tuple(first)] = 1.0
+    last = [slice(None)] * len(shape)
+    last[axis] = slice(-3, None)
+    found[tuple(last)] = 0.25  # what a tail counts twice or leaves out shows
     return found
 
 

@@ -9,6 +9,7 @@ import pytest
 from long_sums import LARGE, SMALL, Case, U, off
 
 from xlac.compiler import compile as compile_model
+from xlac.compiler import lower
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
@@ -18,6 +19,8 @@ from xlac.ops.leaf import Param
 from xlac.ops.reduction import Cumulative, Reduce
 from xlac.ops.view import Slice
 from xlac_sdk.dtypes import DType
+from xlac_sdk.interpret import Interpreter
+from xlac_sdk.target import Target
 
 
 def check(case: Case, size: int, target: str, **given: Any) -> None:
@@ -59,13 +62,48 @@ def test_very_long_sums_keep_their_digits(name: str) -> None:
     check(LARGE[name], 1 << 24, "cpu")
 
 
+# ---- nothing is counted twice or left out --------------------------------------------------------
+
+FACTS = {
+    "scalar": Target("scalar"), "masked": Target("masked", vector_bytes=64, vector_registers=32, masked=True, fma=True),
+    "plain": Target("plain", vector_bytes=32, vector_registers=16, fma=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [1001, 1064])
+@pytest.mark.parametrize("facts", FACTS)
+def test_every_term_counts_once(facts: str, length: int) -> None:
+    """Ones, along rows and columns and as products: the sum is their number, to the bit. Lengths are whole vectors, but no whole
+    blocks, and odd."""
+    x = np.ones((3, length), np.float32)
+    rows, columns = (Node.of(Param(name, Type(DType.F32, s), "input")) for name, s in (("x", x.shape), ("y", x.T.shape)))
+    made = {
+        "rows": Node.of(Reduce(axes=(1,), combine="add"), rows), "columns": Node.of(Reduce(axes=(0,), combine="add"), columns),
+        "product": Node.of(Dot((), (), (1,), (0,)), rows, columns), "turned": Node.of(Dot((), (), (1,), (1,)), rows, rows),
+    }  # fmt: skip
+    program = lower(Model(Graph("sums", (rows, columns), made), {}), FACTS[facts]).program
+    outputs = {s.name: np.zeros(s.extents({}), np.float32) for s in program.outputs}
+    Interpreter(program).run({"x": x, "y": np.ascontiguousarray(x.T)}, outputs)
+    for name, found in outputs.items():
+        np.testing.assert_array_equal(found, np.float32(length), name)
+
+
+@pytest.mark.parametrize("length", [1000008])
+def test_every_term_of_a_split_sum_counts_once(length: int) -> None:
+    """In pieces for threads, of which the last is shorter: whole vectors, no whole number of them at once."""
+    p = Node.of(Param("x", Type(DType.F32, (length,)), "input"))
+    model = Model(Graph("sums", (p,), {"y": Node.of(Reduce(axes=(0,), combine="add"), p)}), {})
+    for cpu, threads in (("x86-64", 1), ("x86-64-v3", 2)):
+        assert compile_model(model, target="cpu", cpu=cpu, threads=threads)(np.ones(length, np.float32)) == length
+
+
 # ---- the same for any number of threads, for infinities and for halves ---------------------------
 
 
 @pytest.mark.parametrize("name", ["all", "few columns", "columns", "product", "scatter into some"])
 def test_sums_are_the_same_for_any_number_of_threads(name: str) -> None:
     """To the bit; the terms are such that another order would show."""
-    node, feeds, _, _ = SMALL[name](4000 if name != "product" else 300)
+    node, feeds, _, _ = SMALL[name](1500 if name != "product" else 300)
     rng = np.random.default_rng(1)
     feeds = {k: rng.standard_normal(v.shape).astype(v.dtype) if v.dtype.kind == "f" else v for k, v in feeds.items()}
     params = tuple(n for n in node.inputs if isinstance(n.op, Param))
@@ -75,13 +113,12 @@ def test_sums_are_the_same_for_any_number_of_threads(name: str) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("place", [0, 700, 4999])
-@pytest.mark.parametrize("values", [[np.inf], [-np.inf], [np.nan], [np.inf, -np.inf], [3e38, 3e38]], ids=str)
+@pytest.mark.parametrize("place", [0, 4998])
+@pytest.mark.parametrize("values", [[np.inf], [-np.inf], [np.nan], [np.inf, -np.inf]], ids=str)
 def test_sums_of_what_is_not_finite(values: list[float], place: int) -> None:
     """An infinite sum has lost nothing: it stays infinite, whatever came before or after."""
     x = np.ones((2, 5000), np.float32)
-    x[0, [min(4999, place + k) for k in range(len(values))]] = values
-    x[0, min(4999, place + len(values) - 1)] = values[-1]
+    x[0, place : place + len(values)] = values
     for op in (Reduce(axes=(1,), combine="add"), Cumulative(axis=1, combine="add")):
         p = Node.of(Param("x", Type(DType.F32, x.shape), "input"))
         found = np.asarray(compile_model(Model(Graph("sums", (p,), {"y": Node.of(op, p)}), {}), target="cpu")(x=x))
@@ -115,12 +152,14 @@ def test_halves_are_summed_in_f32_and_rounded_once(dtype: DType) -> None:
 # ---- beside others -------------------------------------------------------------------------------
 
 
-def _others() -> dict[str, Any]:
-    """What NumPy, PyTorch and JAX make of the same data, where they are installed."""
+def _others(all_of_them: bool) -> dict[str, Any]:
+    """What NumPy makes of the same data, and where they are installed and asked for, PyTorch and JAX."""
     found: dict[str, Any] = {
         "columns": {"numpy": lambda x: x.sum(0)}, "rows": {"numpy": lambda x: x.sum(1)}, "running": {"numpy": lambda x: x.cumsum(0)},
         "product": {"numpy": lambda x: x[:64] @ x[64:128].T},
     }  # fmt: skip
+    if not all_of_them:
+        return found
     try:
         import torch
     except ImportError:
@@ -141,15 +180,15 @@ def _others() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("draw", ["uniform", "normal"])
 @pytest.mark.parametrize("kind", ["columns", "rows", "running", "product"])
-@pytest.mark.parametrize("length", [512, 4096, 65536])
-def test_no_worse_than_others(kind: str, length: int, draw: str) -> None:
+@pytest.mark.parametrize("length", [512, 4096, 32768])
+def test_no_worse_than_others(kind: str, length: int, draw: str, request: pytest.FixtureRequest) -> None:
     """The root of the mean square of the errors of hundreds of sums is at most the least of theirs, but for chance and a rounding of
     the result: a twentieth, and half a unit in its last place."""
     rng = np.random.default_rng(length)
-    shape = (length, 256) if kind in ("columns", "running") else (256, length)
+    shape = (length, 160) if kind in ("columns", "running") else (160, length)
     x = rng.random(shape, np.float32) if draw == "uniform" else rng.standard_normal(shape).astype(np.float32)
     p = Node.of(Param("x", Type(DType.F32, shape), "input"))
     left, right = (Node.of(Slice((first, 0), (first + 64, length), (1, 1)), p) for first in (0, 64)) if kind == "product" else (p, p)
@@ -164,5 +203,6 @@ def test_no_worse_than_others(kind: str, length: int, draw: str) -> None:
     def error(found: Any) -> float:
         return float(np.sqrt(np.mean((found.astype(np.float64) - exact) ** 2)))
 
+    others = _others(bool(request.config.getoption("--all")))[kind]
     rounding = float(np.sqrt(np.mean((np.abs(exact) * U) ** 2)))
-    assert error(ours) <= 1.05 * min(error(other(x)) for other in _others()[kind].values()) + rounding / 2
+    assert error(ours) <= 1.05 * min(error(other(x)) for other in others.values()) + rounding / 2

@@ -75,6 +75,7 @@ class Accumulator:
             return
         if self.tail is not None and lanes == 1:
             into = self.tail
+        assert lanes == into[0].lanes, "an element in every lane would be counted more than once"
         if self.op.body is None:
             (value,), (var,) = values, into
             if mask is not None:

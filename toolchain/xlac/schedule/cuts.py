@@ -13,7 +13,7 @@ from xlac.schedule.nest import CHUNKS
 from xlac.schedule.packing import panel_count
 from xlac.schedule.summation import Blocks
 from xlac.schedule.tiles import OpenSplit, Split, Tile, split_of
-from xlac.schedule.waiting import PRODUCTS
+from xlac.schedule.waiting import PRODUCTS, WHOLE
 from xlac_sdk.target import Target
 
 PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thread
@@ -59,7 +59,7 @@ def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
     panels = panel_count(c.columns.extent, tile)
     axis = 0 if c.rows[0].extent != 1 else 1
     count = max(1, at_opt(rows[axis].count))
-    blocks = summation.blocks([a.extent for a in c.inner], limit=PRODUCTS)
+    blocks = summation.blocks([a.extent for a in c.inner], PRODUCTS, WHOLE)
     chunk = _chunk(c, tile, target, max(1, at_opt(rows[1].count)), blocks) if blocks and c.rows[0].extent == 1 else 0
     if not chunk and not c.accumulate.is_float:
         blocks = None

@@ -18,7 +18,7 @@ from xlac.schedule.epilogue import Epilogue
 from xlac.schedule.packing import Panels
 from xlac.schedule.summation import blocks
 from xlac.schedule.tiles import Split, Tile
-from xlac.schedule.waiting import PRODUCTS, Waiting
+from xlac.schedule.waiting import PRODUCTS, WHOLE, Waiting
 from xlac_sdk import build
 from xlac_sdk.kernel import Buffer, Expr
 from xlac_sdk.target import Target
@@ -83,7 +83,7 @@ class LaneLoops:
     def _sum(self, count: int, width: int, left: Expr, right: Expr) -> Buffer:
         """Sums of all products: in one go, or in blocks which join sums that wait."""
         builder, c, strides = self.builder, self.c, self.right.strides(width)
-        cut = blocks([a.extent for a in c.inner], limit=PRODUCTS) if c.accumulate.is_float else None
+        cut = blocks([a.extent for a in c.inner], PRODUCTS, WHOLE) if c.accumulate.is_float else None
         if cut is None:
             kept = self._zeros(count, width)
             self._products(kept, c.inner, count, width, left, right, strides)

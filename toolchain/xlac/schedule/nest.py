@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import gcd
 
 from xlac.ir.dims import Dim, Sym, at_opt, ceil_div, divisor, most, volume
 from xlac.schedule.access import Run
@@ -104,7 +105,11 @@ def strips(
     main_stop = bounded(builder, build.add(start, build.mul(build.div(length, block), block)), high)
     with builder.loop("i", start, main_stop, block) as i:
         several(i)
-    if target.masked and lanes > 1:
+    if build.multiple(length) % lanes == 0:
+        if copies > 1:
+            with builder.loop("i", main_stop, stop, lanes) as i:
+                body([i], lanes, None)
+    elif target.masked and lanes > 1:
         with builder.loop("i", main_stop, stop, lanes) as i:
             body([i], lanes, _below(i, stop, lanes))
     elif block > 1:
@@ -165,7 +170,7 @@ def piece(builder: Builder, start: Expr, extent: Dim, size: int) -> build.Number
     if divisor(extent) % size == 0:
         return size
     left = build.apply(Primitive.MIN, build.index(size), build.sub(extent, start))
-    return bounded(builder, left, size)
+    return bounded(builder, left, size, by=gcd(divisor(extent), size))
 
 
 def chunk_of(block: int, each: int) -> int:
@@ -174,12 +179,12 @@ def chunk_of(block: int, each: int) -> int:
     return block << max(0, wanted.bit_length() - 1)
 
 
-def bounded(builder: Builder, value: Expr, high: Dim | None, low: int = 0) -> Expr:
-    """A name for an index that is known to lie in a range, which its form does not show."""
+def bounded(builder: Builder, value: Expr, high: Dim | None, low: int = 0, by: int = 1) -> Expr:
+    """A name for an index that is known to lie in a range, and to be a multiple of `by`, which its form does not show."""
     if isinstance(value, Const):
         return value
     below = build.lift(high + 1) if isinstance(high, Sym) else None
-    var = Var(builder.fresh("n"), build.INDEX, 1, low, None if high is None else most(high), below=below)
+    var = Var(builder.fresh("n"), build.INDEX, 1, low, None if high is None else most(high), by, below)
     builder.emit(Let(var, value))
     return var
 

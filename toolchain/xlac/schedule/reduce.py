@@ -8,6 +8,7 @@ stretches depend on sizes alone, also where there is one thread, so results are 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, volume
 from xlac.ir.graph import Node
@@ -82,7 +83,7 @@ class _Partial(Rows):
             if divisor(self.run.extent) % self.length:
                 left = build.sub(self.run.extent, build.mul(self.piece, self.length))
                 shorter = build.apply(Primitive.MIN, build.index(self.length), left)
-                self.limit = bounded(self.builder, shorter, self.length)
+                self.limit = bounded(self.builder, shorter, self.length, by=gcd(divisor(self.run.extent), self.length))
             vector = self.vector
             kept = [run for run in self.kept if run is not vector]
             with serial(self.builder, kept, counters):

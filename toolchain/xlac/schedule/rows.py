@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
+from math import gcd
 
 from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, most, volume
 from xlac.ir.graph import Node
@@ -220,7 +221,9 @@ class Rows:
             for accumulator in gathered:
                 inside.enter_context(accumulator.block())
             whole = isinstance(length, int | Sym) and divisor(length) % size == 0
-            left = size if whole else bounded(self.builder, build.apply(Primitive.MIN, build.index(size), build.sub(length, block)), size)
+            by = gcd(size, divisor(length) if isinstance(length, int | Sym) else build.multiple(length))
+            rest = build.apply(Primitive.MIN, build.index(size), build.sub(length, block))
+            left = size if whole else bounded(self.builder, rest, size, by=by)
             yield build.add(start, block), left
 
     def _blocks(self, one: Pass, others: Sequence[Run], vector: Run | None = None, copies: int = 1) -> Blocks | None:

@@ -36,15 +36,15 @@ class Blocks:
     turns: int
 
 
-def blocks(extents: Sequence[Dim], each: int = 1, limit: int = BLOCK) -> Blocks | None:
+def blocks(extents: Sequence[Dim], limit: int = BLOCK, whole: int = 0) -> Blocks | None:
     """How to cut nested loops, outermost first, so that no accumulator takes more than about `limit` terms in a row.
 
-    `each` terms are taken in a turn of the innermost. None where all loops together have no more than that.
+    Loops that together have no more than that, or than `whole`, are left as they are; None where these are all.
     """
-    terms = max(1, each)
+    terms = 1
     for number in reversed(range(len(extents))):
         extent = extents[number]
-        if terms * most(extent) > limit:
+        if terms * most(extent) > max(limit, whole):
             return Blocks(number, turns(extent, max(1, limit // terms)))
         terms *= max(1, most(extent))
     return None

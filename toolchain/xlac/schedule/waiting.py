@@ -13,9 +13,11 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel import Buffer, Expr
 from xlac_sdk.primitives import Primitive
 
-PRODUCTS = 256  # products that an accumulator takes in a row: a block
-GROUP = 4  # blocks that are added in a row where there are more than a few; what adding groups loses is kept
-FEW = 12
+PRODUCTS = 128  # products that an accumulator takes in a row: a block
+WHOLE = 384  # products up to which loops are left as they are: cutting them costs registers
+GROUP = 8  # blocks that are added in a row where there are more than a few; what adding groups loses is kept
+FEW = 16
+UNROLLED = 32  # vectors of sums that are cleared without a loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,11 @@ class Waiting:
         """For `size` sums of so many blocks, all zero; `size` is a multiple of `lanes`."""
         names = ("s", "high", "low") if blocks > FEW and dtype.is_float else ("s",)
         buffers = [builder.local(name, dtype, size) for name in names]
-        with builder.loop("z", 0, size, lanes) as z:
+        whole = 0 if size > UNROLLED * lanes else size
+        for first in range(0, whole, lanes):
+            for buffer in buffers:
+                builder.store(buffer, build.ramp(first, 1, lanes), zero(dtype, lanes))
+        with builder.loop("z", whole, size, lanes) as z:
             for buffer in buffers:
                 builder.store(buffer, build.ramp(z, 1, lanes), zero(dtype, lanes))
         return Waiting(builder, buffers[0], lanes, *buffers[1:])
