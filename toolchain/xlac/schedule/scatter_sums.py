@@ -302,7 +302,8 @@ class _Counted(_Here):
         """One launch: how many updates each row has, where they begin, and the updates in that order."""
         elements = Elements(Builder(), self.group, self.target)
         builder, updates = elements.builder, Updates(elements, self.results)
-        ends, homes, numbers = (elements.parameter(s, Access.UPDATE) for s in (self.ends, self.homes, self.numbers))
+        ends, homes = (elements.parameter(s, Access.REREAD) for s in (self.ends, self.homes))
+        numbers = elements.parameter(self.numbers, Access.WRITE)
         with builder.loop("r", 0, self.targets + 2) as r:
             builder.store(ends, r, build.index(0))
         with builder.loop("n", 0, self.count) as n:
