@@ -290,4 +290,4 @@ def test_few_results_of_many_elements_are_split_over_threads(shape: tuple[int, .
     scheduled = check_group(group, (Target("plain", vector_bytes=32, threads=2), threaded), exact=True)
     assert len(scheduled.launches) == 2
     assert scheduled.launches[0].kernel.parallel is not None
-    assert len(schedule(group, Target("one", vector_bytes=64), "k").launches) == 1
+    assert len(schedule(group, Target("one", vector_bytes=64), "k").launches) == 2  # the order of a sum is that of any number of threads
