@@ -8,6 +8,7 @@ from keyword import iskeyword
 
 import click
 
+INTERRUPTED = 130
 VERBS = {
     "check": "Check a spec and show its shapes, parameters, flops and memory.",
     "build": "Compile a spec to an artefact.",
@@ -66,7 +67,16 @@ def root() -> None:
 def main() -> None:
     """Runs the command. Exit codes: 0 fine, 1 a comparison failed, 2 the user's mistake, 3 unsupported on
     this target, 4 a resource limit, 70 our bug, 130 interrupted."""
-    sys.exit(status())
+    code = status()
+    if code == INTERRUPTED:  # at once: taking a large model apart takes longer than anybody wants to wait
+        import atexit
+        import os
+
+        sys.stdout.flush()
+        sys.stderr.flush()
+        atexit._run_exitfuncs()
+        os._exit(code)
+    sys.exit(code)
 
 
 def status(arguments: list[str] | None = None) -> int:
@@ -79,7 +89,7 @@ def status(arguments: list[str] | None = None) -> int:
         return 2
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away: nothing is left to tell it
         return 0
