@@ -56,6 +56,10 @@ def every() -> list[Any]:
     return sorted(found, key=lambda model: int(model.ByteSize()))
 
 
+def few_seeds() -> Iterator[bytes]:
+    yield from (model.SerializeToString() for model in few())
+
+
 def seeds() -> Iterator[bytes]:
     yield from map(exported, SHIPPED)
     yield from (model.SerializeToString() for model in few())

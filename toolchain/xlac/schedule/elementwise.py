@@ -59,7 +59,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     large = len(found) > 1 and (work.flops + work.bytes > SERIAL_WORK or any(_parallel(j, group, target) for j in found))
     launches: list[Launching] = []
     in_place: list[tuple[Node, Node]] = []
-    together = 1 if large else NESTS
+    together = 1 if large and (len(found) <= NESTS or any(_parallel(j, group, target) for j in found)) else NESTS
     for number, batch in enumerate(found[start : start + together] for start in range(0, len(found), together)):
         elements = Elements(Builder(), group, target)
         for job in batch:

@@ -36,6 +36,7 @@ class Carried:
                 poisoned = True
         if poisoned:
             raise Poisoned
+        context.add(len(self.flat()), place.key)  # each is an input of the body
 
     def _init(self, context: Context, scope: Scope, name: str, carry: Any, path: str, place: Place) -> list[Node]:
         wanted: Type | None = None

@@ -51,23 +51,28 @@ class Context:
         self.weights[name] = node
         return scope.frame.bring(node, self.root)
 
-    def stamp(self, made: Iterable[Node], origin: Origin) -> None:
+    def stamp(self, new: Iterable[Node], origin: Origin) -> None:
         """Says where new nodes come from, checks their sizes and counts them.
 
         They are new: nothing else has seen them, so writing to them is safe.
         """
-        stack = list(made)
+        stack, made = list(new), 0
         while stack:
             node = stack.pop()
             if node.origin is not None:
                 continue
             object.__setattr__(node, "origin", origin)
-            self.count += 1
+            made += 1
             for type in node.results:
                 check_size(type, origin.span)
             stack += node.inputs
+        self.add(made, origin.span)
+
+    def add(self, count: int, span: Span | None) -> None:
+        """Counts operations. Raises Fault for too many."""
+        self.count += count
         if self.count > MAX_NODES:
-            raise Fault("XL4018", f"the model has more than {MAX_NODES:,} operations", origin.span)
+            raise Fault("XL4018", f"the model has more than {MAX_NODES:,} operations", span)
 
 
 def check_size(type: Type, span: Span | None) -> None:

@@ -11,13 +11,14 @@ from xlac.ir.types import RANK
 
 BYTES = 1 << 36  # of one tensor
 STEPS = 1024  # of a loop that is unrolled
+KEYS = 4096  # columns that rows are sorted by at once
 PARTS = 1 << 16  # values that one operator makes of another
 
 
-def check_parts(count: int) -> int:
+def check_parts(count: int, most: int = PARTS) -> int:
     """The number of parts that something is cut into; refuses to begin with too many. Raises ShapeError."""
-    if count > PARTS:
-        raise ShapeError(f"it makes {count:,} parts; at most {PARTS:,} are supported")
+    if count > most:
+        raise ShapeError(f"it makes {count:,} parts; at most {most:,} are supported")
     return count
 
 

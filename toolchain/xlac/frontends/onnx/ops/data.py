@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.frontends.onnx.call import Call
+from xlac.frontends.onnx.limits import KEYS, check_parts
 from xlac.frontends.onnx.registry import operator
 from xlac.frontends.onnx.values import Ragged, Value
 from xlac.ir.dims import Dim, volume
@@ -79,6 +80,7 @@ def _groups(rows: Node, ordered: bool) -> tuple[Node, Node, Node]:
     n, width = rows.shape
     assert isinstance(width, int)
     at = build.iota((n,), 0)
+    check_parts(width, KEYS)
     keys = [build.reshape(build.cut(rows, 1, c, c + 1), [n]) for c in range(width)]
     *sorted_keys, order = build.sort([*keys, at], 0, keys=max(1, width)) if keys else (at,)
     fresh = build.full(False, (n,), DType.BOOL)

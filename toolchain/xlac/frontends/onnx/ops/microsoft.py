@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.frontends.onnx.call import Call
+from xlac.frontends.onnx.limits import STEPS, check_parts
 from xlac.frontends.onnx.ops.grid import grid_sample
 from xlac.frontends.onnx.ops.signal import turns
 from xlac.frontends.onnx.registry import MICROSOFT, Builder, find, operator
@@ -49,7 +50,7 @@ def inverse(call: Call) -> Node:
     eye = build.constant(np.eye(size), x.type.dtype)
     wide = build.concat((x, build.broadcast_to(eye, x.shape)), x.type.rank - 1)
     row = build.reshape(build.iota((size,), 0), (size, 1))
-    for column in range(size):
+    for column in range(check_parts(size, STEPS)):
         here = build.cut(wide, x.type.rank - 1, column, column + 1)
         below = build.compare(row, "ge", column)
         best = build.apply1("argmax", build.select(below, build.apply1("abs", here), -1.0), axis=-2, keepdims=True)

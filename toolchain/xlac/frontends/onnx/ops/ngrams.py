@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from xlac.frontends.onnx.call import Call
-from xlac.frontends.onnx.limits import check_parts
+from xlac.frontends.onnx.limits import check_parts, check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
@@ -76,9 +76,13 @@ def _counted(rows: Node, pool: Array, by: int) -> Node:
     return build.reduce(build.cast(hit, DType.F32), "add", [1])
 
 
+LISTED = 1 << 28  # bytes of what is counted
+
+
 def _placed(counts: Node, places: Array) -> Node:
     """Columns in the order that `ngram_indexes` gives them; columns that nothing counts are 0."""
     known = build.concat([counts, build.full(0, (counts.shape[0], 1), DType.F32)], 1)
+    check_size((int(places.max()) + 1, counts.shape[0]), 8, LISTED)
     source = np.full(int(places.max()) + 1, places.size, np.int64)
     source[places] = np.arange(places.size)
     return build.take(known, build.constant(source), 1)

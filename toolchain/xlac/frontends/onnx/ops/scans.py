@@ -7,6 +7,7 @@ from typing import Any
 
 from xlac.frontends.onnx import bodies
 from xlac.frontends.onnx.call import Call
+from xlac.frontends.onnx.limits import STEPS, check_parts
 from xlac.frontends.onnx.registry import operator
 from xlac.frontends.onnx.values import Value
 from xlac.ir.graph import Node
@@ -27,7 +28,7 @@ def scan_batched(call: Call) -> tuple[Value, ...]:
     if not isinstance(batch, int):
         call.fail(f"the batch size {batch} must be known")
     rows = []
-    for entry in range(batch):
+    for entry in range(check_parts(batch, STEPS)):
         own = [build.reshape(build.cut(x, 0, entry, entry + 1), x.shape[1:]) for x in inputs]
         rows.append(_scanned(call, own, scanned, directions, [], [], []))
     return tuple(build.apply1("stack", *column, axis=0) for column in zip(*rows, strict=True))
