@@ -91,6 +91,50 @@ def test_everything_that_is_missing_is_told_at_once_with_its_line() -> None:
     assert "torch.linalg.svdvals(x), torch.linalg.eigvalsh(x)" in str(wrong.value)
 
 
+class Undecided(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+
+class Wrong(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ torch.ones(7)
+
+
+@pytest.mark.parametrize(("module", "told"), [(Undecided, "data-dependent"), (Wrong, "7")])
+def test_what_pytorch_cannot_export_is_one_error_and_nothing_else(
+    module: type[torch.nn.Module], told: str, capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    with pytest.raises(SourceError, match=told) as wrong:
+        xlac.from_torch(module(), torch.ones(3, 3))
+    (found,) = wrong.value.diagnostics
+    assert found.code == "XL7310" and found.span is not None and found.span.file == Path(__file__)
+    assert "return x" in found.span.excerpt() and wrong.value.__suppress_context__
+    assert capfd.readouterr() == ("", "") and not recwarn.list
+
+
+def test_the_module_is_not_called_with_what_was_exported_away() -> None:
+    compiled = xlac.from_torch(Counting(), torch.randn(5, 4), 2.0)
+    with pytest.raises(SourceError, match=r"input 'scale' is part of the program, which was made for 2\.0, and is now 3\.0"):
+        compiled(torch.randn(5, 4), 3.0)
+    compiled(torch.randn(5, 4), scale=2.0)
+
+
+class Adding(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x + y
+
+
+def test_an_input_that_is_changed_shares_no_memory() -> None:
+    compiled = xlac.from_torch(Adding(), torch.ones(4), torch.ones(4))
+    x, y = torch.ones(4), torch.ones(4)
+    torch.testing.assert_close(compiled(x, y), torch.full((4,), 3.0))
+    torch.testing.assert_close(x, torch.full((4,), 2.0))
+    with pytest.raises(SourceError, match="input 'x', which is changed, shares memory with input 'y'"):
+        compiled(x, x)
+
+
 @pytest.fixture
 def saved(tmp_path: Path) -> tuple[Path, torch.nn.Module]:
     module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).eval()

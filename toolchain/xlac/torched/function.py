@@ -17,6 +17,7 @@ from xlac.frontends.torch.importer import inputs_of
 from xlac.ir.dims import Sym
 from xlac.ops.leaf import param
 from xlac.signature import shown, sizes_of, text_of
+from xlac.torched import exporting
 from xlac.torched.leaves import check_written, checked, constant
 from xlac.torched.program import Input, Output, TensorProgram
 from xlac_sdk.call_binding import wrong
@@ -117,12 +118,12 @@ def from_torch(
     program, names, arguments = source, {}, None
     if isinstance(source, torch.nn.Module):
         arguments = Arguments(source.forward)
-        with torch.no_grad():
-            program = torch.export.export(source, tuple(example_args), dynamic_shapes=dynamic_shapes, strict=strict)
+        program = exporting.exported(source, tuple(example_args), dynamic_shapes, strict)
         names = _names(program, dynamic_shapes, example_args)
     elif example_args:
         raise TypeError("a program of torch.export needs no example arguments")
-    exported = imported(program, names=names)
+    with exporting.quiet():
+        exported = imported(program, names=names)
     made = Torched(program, exported, {"target": target, "threads": threads or torch.get_num_threads(), "checked": checked}, arguments)
     made._name = type(source).__name__
     return made
