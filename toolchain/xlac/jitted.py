@@ -169,6 +169,8 @@ def _given(leaf: Any, dtype: DType | None, number: int) -> Any:
     """A leaf as its program takes it: numbers in the element type that they have there."""
     if dtype is None:
         return leaf
+    if dtype is DType.F32 and -1e38 < leaf < 1e38:  # as nearly all are
+        return np.array(leaf, np.float32)
     try:
         with np.errstate(over="ignore"):
             return np.asarray(leaf, dtype.compute.numpy).astype(dtype.numpy, copy=False)
