@@ -14,6 +14,7 @@ from torch.fx import Node as FxNode
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from xlac.failures import CheckFailed
 from xlac.frontends.torch.errors import Unsupported, refused
 from xlac.frontends.torch.importer import output_of
 from xlac.frontends.torch.table import BUILDERS
@@ -74,6 +75,8 @@ def _guarded(module: GraphModule, options: Options, make: Callable[[], Run]) -> 
     def run(args: list[Any]) -> Any:
         try:
             return program(args)
+        except CheckFailed:  # that is an answer
+            raise
         except XlacError as error:
             _tell(error, options)
             return eager(args)
