@@ -159,6 +159,14 @@ def test_concatenations_that_double() -> None:
     assert float(xlac.compile(proto)(np.ones(8, np.float32))) == -8 * 2**12
 
 
+def test_interfaces_that_are_none(tmp_path: Path) -> None:
+    relu = node("Relu", ["x"], ["z"])
+    x, z = value("x", [2]), value("z", None)
+    refused(model([relu], [x], []), "XL7001", tmp_path)
+    refused(model([relu], [x, x], [z]), "XL7008", tmp_path)
+    refused(model([relu], [x], [z, z]), "XL7008", tmp_path)
+
+
 def test_loops_without_end(tmp_path: Path) -> None:
     inner = helper.make_graph([node("Concat", ["v", "v"], ["w"], axis=0)], "b",
                               [value("i", [], INT64), value("c", [], TensorProto.BOOL), value("v", [2])],

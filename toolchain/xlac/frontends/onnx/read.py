@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,11 @@ def _read(proto: Any, files: Files, dims: Mapping[str, int | str], params: Mappi
     results = tuple(info.name for info in graph.output)
     check_text(*names, *results, graph.name, graph.doc_string, proto.doc_string)
     unknown(params, names)
+    for kind, listed in (("inputs", names), ("outputs", results)):
+        if twice := [name for name, n in Counter(listed).items() if n > 1]:
+            raise SourceError(Diagnostic("XL7008", f"two {kind} are called '{twice[0]}'"))
+    if not results:
+        raise SourceError(Diagnostic("XL7001", "the graph has no outputs"))
     for info in asked:
         importer.scope.values[info.name] = inputs.value(info)
     importer.run(graph.node)
