@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from xlac_sdk.dims import Dim, Shape, Sym, Symbol, substitute
-from xlac_sdk.program import Program, Slot
+from xlac_sdk.dims import Dim, Shape, Sym, Symbol, most, substitute
+from xlac_sdk.program import Program, Role, Slot
 from xlac_sdk.source import Diagnostic, SourceError
 
 Wanted = tuple[str, Shape]
@@ -39,6 +39,21 @@ def of_call(program: Program, inputs: Mapping[str, Shaped]) -> dict[str, int]:
             known.clear()
         known[shapes] = found
     return found
+
+
+def arena_ends(program: Program) -> tuple[Dim, ...]:
+    """Where temporaries end in the arena, in bytes over the program's sizes: a call touches nothing behind the largest of them.
+
+    One number at most, and of values of one size only the last; those that never reach the number are left out.
+    """
+    last: dict[Dim, int] = {}
+    for slot in program.slots:
+        if slot.role is Role.TEMPORARY:
+            nbytes = slot.elements * slot.dtype.nbytes
+            last[nbytes] = max(slot.offset, last.get(nbytes, 0))
+    ends = [nbytes + offset for nbytes, offset in last.items()]
+    fixed = max((end for end in ends if isinstance(end, int)), default=0)
+    return (fixed, *(end for end in ends if isinstance(end, Sym) and most(end) > fixed))
 
 
 def solve(inputs: Iterable[Wanted], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:

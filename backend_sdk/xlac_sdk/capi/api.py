@@ -10,10 +10,11 @@ from xlac_sdk.capi.names import identifier, parameters
 from xlac_sdk.capi.weights import Weights, file_bytes, weights_hash
 from xlac_sdk.cdialect import KEYWORDS, comment
 from xlac_sdk.cfunctions import TYPES
-from xlac_sdk.dims import Symbol
+from xlac_sdk.dims import Dim, Symbol, evaluate
 from xlac_sdk.dtypes import DType
 from xlac_sdk.program import Program, Role, Slot
 from xlac_sdk.records import FACT as RECORD
+from xlac_sdk.sizes import arena_ends
 
 ALIGN = 64
 LONGEST = 400  # characters of the text of a check
@@ -112,7 +113,8 @@ class Size:
 class Api:
     """The interface of one program. `prefix` begins every name that is exported.
 
-    The context that a caller holds is `struct { unsigned char *memory; const unsigned char *weights; uint32_t ready; volatile uint32_t stop; }`.
+    The context that a caller holds is `struct { unsigned char *memory; const unsigned char *weights; uint32_t ready; volatile uint32_t stop; }`,
+    and where sizes are open `size_t memory_bytes` besides.
     `stop` is 1 from NAME_stop on until a run has answered STOPPED; `ready` says that the state is half changed.
     In the caller's memory the state comes first, then, at the next multiple of `align`, the arena.
     """
@@ -132,6 +134,7 @@ class Api:
     tears: bool = False  # a run that is stopped may leave the state half changed
     checks: tuple[str, ...] = ()  # of a checked program: what each looks for, and where
     record_offset: int = 0  # of the arena
+    arena_ends: tuple[Dim, ...] = ()  # bytes of the arena that a call touches: the largest of these, over its sizes
 
     @property
     def upper(self) -> str:
@@ -154,6 +157,17 @@ class Api:
     @property
     def memory_bytes(self) -> int:
         return self.arena_start + self.arena_bytes
+
+    @property
+    def ends(self) -> tuple[Dim, ...]:
+        """Bytes of the caller's memory that a call of some sizes needs: the largest of these. The first is a number."""
+        return tuple(end + self.arena_start for end in self.arena_ends or (self.arena_bytes,))
+
+    @property
+    def least_bytes(self) -> int:
+        """The memory that calls of the least sizes need."""
+        least = {size.symbol.name: -(-size.symbol.min // size.symbol.multiple_of) * size.symbol.multiple_of for size in self.sizes}
+        return max(evaluate(end, least) for end in self.ends)
 
     @property
     def record(self) -> int:
@@ -230,4 +244,5 @@ def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIG
         tuple(arrays[len(program.inputs) :]), sizes, weights, align, program.arena_bytes, program.state_bytes,
         tuple(comment(case.title) for case in program.cases), file_bytes(program) if outside else 0, weights_hash(program) if outside else 0,
         bool(program.state_bytes) and Looks(program).tears, tuple(map(text_of, record["texts"])), record["offset"],
+        arena_ends(program) if sizes else (),
     )  # fmt: skip

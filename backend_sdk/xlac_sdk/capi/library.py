@@ -29,7 +29,7 @@ Bytes = NDArray[np.uint8]
 class Context(ctypes.Structure):
     """`NAME_context`, and the memory it points to."""
 
-    _fields_ = [("memory", ctypes.c_void_p), ("weights", ctypes.c_void_p), ("ready", ctypes.c_uint32), ("stop", ctypes.c_uint32)]
+    _fields_ = [("memory", ctypes.c_void_p), ("weights", ctypes.c_void_p), ("ready", ctypes.c_uint32), ("stop", ctypes.c_uint32), ("memory_bytes", ctypes.c_size_t)]
     block: Bytes
 
 

@@ -33,7 +33,8 @@ def package(variants: Sequence[Variant], wanted: Packaging, folder: Path, dialec
     text = c_file(made, api)
     if variant.unchecked is not None and not api.weight_bytes:
         other = lowered(variant.unchecked, variant.target, wanted.libm, dialect)
-        api = replace(api, tears=api.tears or api_of(other.program, wanted.weights).tears)
+        plain = api_of(other.program, wanted.weights)
+        api = replace(api, tears=api.tears or plain.tears, arena_ends=(*api.arena_ends, *plain.arena_ends))
         text, flags = both_files(other, made, api), [f"-D{api.upper}_CHECKED"]
     texts = {f"{name}.c": text, f"{name}.h": capi.header(api)}
     if "hpp" in wanted.forms:

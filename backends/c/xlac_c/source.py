@@ -9,6 +9,7 @@ from xlac_c.kernels import functions
 from xlac_c.lowering import Lowered
 from xlac_c.steps import Steps
 from xlac_sdk import capi
+from xlac_sdk.capi import extents
 from xlac_sdk.capi.api import Api
 from xlac_sdk.capi.weights import HEADER, MIX, STEP
 from xlac_sdk.cfunctions import needed
@@ -53,6 +54,7 @@ def c_file(made: Lowered, api: Api, checked: bool = True, apart: frozenset[str] 
     )  # fmt: skip
     return env.get_template("program.c.j2").render(
         api=api,
+        ends=[extents.text(end, {s.symbol.name: f"sizes->{s.name}" for s in api.sizes}) for end in api.ends],
         libm=made.libm,
         incbin=outside and api.weights is capi.Weights.INCBIN,
         vectors=declarations((v for f in found.texts for v in f.vectors), dialect),

@@ -10,6 +10,7 @@ from xlac_cpu.machine import Machine
 from xlac_cpu.module import template
 from xlac_sdk.capi import Api
 from xlac_sdk.capi.weights import HEADER, MAGIC, MIX, STEP
+from xlac_sdk.dims import Dim, Quotient, Sym, Symbol, bounds
 
 
 def entry(api: Api, machines: Sequence[Machine], room: int, mark: str, texts: Sequence[tuple[str, ...]], watched: Sequence[bool]) -> str:
@@ -37,6 +38,41 @@ def entry(api: Api, machines: Sequence[Machine], room: int, mark: str, texts: Se
         hash_mix=MIX,
         attributes=machine.attributes,
         levels=levels(machines) if len(machines) > 1 else [],
+        needs=Needs(api),
         psabi=PSABI,
         xsave=XSAVE,
     )
+
+
+class Needs:
+    """LLVM text for the bytes of memory that calls of the sizes `%s0`, `%s1`, … need: its lines, and the value they end in."""
+
+    def __init__(self, api: Api) -> None:
+        self.names = {size.symbol.name: f"%s{number}" for number, size in enumerate(api.sizes)}
+        self.lines: list[str] = []
+        self.result = "0"
+        for end in api.ends:
+            value = self._value(end)
+            larger = self._line(f"icmp sgt i64 {value}, {self.result}")
+            self.result = self._line(f"select i1 {larger}, i64 {value}, i64 {self.result}")
+
+    def _value(self, dim: Dim) -> str:
+        """A size: a sum of products of symbols and of quotients, which are rounded down."""
+        if not isinstance(dim, Sym):
+            return str(dim)
+        total = "0"
+        for atoms, factor in dim.parts:
+            term = str(factor)
+            for atom in atoms:
+                term = self._line(f"mul i64 {term}, {self.names[atom.name] if isinstance(atom, Symbol) else self._quotient(atom)}")
+            total = self._line(f"add i64 {total}, {term}")
+        return total
+
+    def _quotient(self, atom: Quotient) -> str:
+        lift = max(0, -(bounds(atom.dividend)[0] // atom.divisor))  # sdiv rounds towards zero
+        made = self._line(f"sdiv i64 {self._value(atom.dividend + lift * atom.divisor)}, {atom.divisor}")
+        return self._line(f"sub i64 {made}, {lift}")
+
+    def _line(self, text: str) -> str:
+        self.lines.append(f"%n{len(self.lines)} = {text}")
+        return f"%n{len(self.lines) - 1}"

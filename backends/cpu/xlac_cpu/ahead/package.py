@@ -16,6 +16,7 @@ from xlac_sdk.capi import Api, Weights, api_of, cmake_package, cpp_header, heade
 from xlac_sdk.capi.weights import HEADER
 from xlac_sdk.looks import Looks
 from xlac_sdk.package import Package, Packaging, Variant
+from xlac_sdk.sizes import arena_ends
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 
@@ -63,7 +64,9 @@ class Making:
 
     @cached_property
     def api(self) -> Api:
-        return api_of(self.block.program, self.wanted.weights)
+        api = api_of(self.block.program, self.wanted.weights)
+        ends = (end for v in self.variants for end in arena_ends(v.program)) if api.sizes else ()
+        return replace(api, arena_ends=tuple(dict.fromkeys((*api.arena_ends[:1], *ends))))
 
     @cached_property
     def mark(self) -> str:
