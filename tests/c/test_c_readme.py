@@ -14,8 +14,8 @@ from xlac.cli import status
 def test_the_example_of_the_chapter(tmp_path: Path) -> None:
     needs("cc")
     text = (ROOT / "backends" / "c" / "README.md").read_text()
-    (commands,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    (program,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
+    commands = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[0]
+    program = re.findall(r"```c\n(.*?)```", text, re.DOTALL)[0]
     build, compile_ = commands.splitlines()
     _, verb, spec, *rest, folder = shlex.split(build)
     assert status([verb, str(ROOT / spec), *rest, str(tmp_path / folder)]) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from math_compiled import EXACT, worst
+from processors import needs_processor
 
 from xlac_sdk.primitives import Primitive
 
@@ -23,5 +24,6 @@ def test_functions_keep_two_ulp(primitive: P, request: pytest.FixtureRequest) ->
 @pytest.mark.parametrize("primitive", FUNCTIONS, ids=lambda p: p.value)
 @pytest.mark.sampled(13)
 def test_on_older_processors_too(primitive: P, cpu: str, request: pytest.FixtureRequest) -> None:
+    needs_processor(cpu)
     most, at = worst(primitive, MANY if request.config.getoption("--all") else FEW, cpu)
     assert most <= (WITHOUT_FMA.get(primitive, 2.0) if cpu == "x86-64-v2" else 2.0), f"{most} at {at}"
