@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -47,9 +46,9 @@ class Decoder:
         self.process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        path = os.pathsep.join(part for part in sys.path if part)  # it finds what this process finds
-        return subprocess.Popen([sys.executable, "-P", str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path})  # fmt: skip
+        path = [part for part in sys.path if part]  # it finds what this process finds
+        return subprocess.Popen([sys.executable, "-P", str(PROGRAM), *path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL)  # fmt: skip
 
     def text_of(self, data: bytes, file: Path) -> str:
         if self.process.poll() is not None:

@@ -1,8 +1,8 @@
 """A program of its own that turns portable bytecode into text by jaxlib's bindings; bytecode.py starts it.
 
 Damaged bytecode can end the process that decodes it. Requests come on standard input and answers go to standard output: a
-length in 8 bytes, then the bytes; an answer begins with T (text), E (what is wrong) or M (jaxlib is missing). It imports
-nothing of xlac.
+length in 8 bytes, then the bytes; an answer begins with T (text), E (what is wrong) or M (jaxlib is missing). Its arguments
+are where it finds jaxlib: the folders of `sys.path`. It imports nothing of xlac.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 
 def main() -> None:
+    sys.path[:] = sys.argv[1:]
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while len(head := source.read(8)) == 8:
         answer = decoded(source.read(int.from_bytes(head, "little")))
