@@ -33,6 +33,8 @@ def test_every_code_is_catalogued() -> None:
 
 def test_entries_say_something() -> None:
     assert all(len(e.title) >= 5 and len(e.text) >= 15 for e in CATALOGUE.values())
+    joined = [e.code for e in CATALOGUE.values() if re.search(r"^XL\d{4} ", e.text, re.MULTILINE)]
+    assert not joined, f"a line without text is missing after {joined}"
     assert "byte-order mark" in explain("XL1002")
     with pytest.raises(SourceError, match="no diagnostic XL1999"):
         explain("XL1999")
