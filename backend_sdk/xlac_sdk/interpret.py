@@ -308,13 +308,15 @@ class Interpreter:
                         action(memory, counters)
 
                 return choose
-            case Stamp(log=log, code=code):
+            case Stamp(log=log, code=code, parts=parts):
 
                 def stamp(memory: Memory, counters: Counters) -> None:
                     room = log.slot.size - at_sizes(log.offset, counters)
                     held = _part(memory, counters, log, room)
                     count = int(held[0]) if code else 0
-                    if 3 + 2 * count <= room:
+                    if parts and not code:
+                        held[room - parts] = 0
+                    if 3 + 2 * count <= room - parts:
                         held[1 + 2 * count : 3 + 2 * count] = code, time.perf_counter_ns()
                         held[0] = count + 1
 

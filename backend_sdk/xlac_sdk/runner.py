@@ -143,13 +143,16 @@ class Runner:
         self.device.sync()
         return int(value.view(dtype.numpy)[0])
 
-    def _stamp(self, log: Argument, code: int, counters: Counters) -> None:
+    def _stamp(self, step: Stamp, counters: Counters) -> None:
         """The host's clock, in nanoseconds, when everything before is done."""
         self.device.sync()
-        now, start = time.perf_counter_ns(), self._address(log, counters)
-        count = 0 if code == 0 else self._read(log, counters)
-        if 3 + 2 * count <= log.slot.size - evaluate(log.offset, counters):
-            for place, value in ((1 + 2 * count, code), (2 + 2 * count, now), (0, count + 1)):
+        now, start = time.perf_counter_ns(), self._address(step.log, counters)
+        count = 0 if step.code == 0 else self._read(step.log, counters)
+        room = step.log.slot.size - evaluate(step.log.offset, counters) - step.parts
+        if step.parts and not step.code:
+            self.device.copy(start + 8 * room, np.zeros(1, np.int64).view(np.uint8).data, 8)
+        if 3 + 2 * count <= room:
+            for place, value in ((1 + 2 * count, step.code), (2 + 2 * count, now), (0, count + 1)):
                 self.device.copy(start + 8 * place, np.asarray([value], np.int64).view(np.uint8).data, 8)
             self.device.sync()
 
@@ -179,8 +182,8 @@ class Runner:
                     self._steps(branches[number if 0 <= number < len(branches) else -1], counters)
                 case Choice():
                     self._steps(step.path(counters), counters)
-                case Stamp(log=log, code=code):
-                    self._stamp(log, code, counters)
+                case Stamp():
+                    self._stamp(step, counters)
                 case Call(arguments=arguments):
                     self.device.call(step.at(counters), tuple(self._address(a, counters) for a in arguments))
 

@@ -146,10 +146,14 @@ class Stamp:
 
     The log is a run of i64: how many entries it holds, then the entries, as many as fit. Time counts up at a steady
     rate that the reader finds out.
+
+    The last `parts` words of it, where there are such, are for a backend whose threads share a launch: how many parts
+    of launches they ran, then (thread, begin, end) of each, as many as fit; thread is what `threading.get_ident` says.
     """
 
     log: Argument
     code: int
+    parts: int = 0
 
 
 Step = Launch | Copy | Repeat | While | Branch | Choice | Call | Stamp

@@ -190,7 +190,7 @@ def _steps(steps: tuple[Step, ...], depth: int) -> Iterator[str]:
                     yield from _steps(choice.steps, depth + 1)
                 yield f"{pad}other sizes:"
                 yield from _steps(otherwise, depth + 1)
-            case Stamp(log=log, code=code):
-                yield f"{pad}stamp {_argument(log)} {code}"
+            case Stamp(log=log, code=code, parts=parts):
+                yield f"{pad}stamp {_argument(log)} {code}{f' parts {parts}' if parts else ''}"
             case Call(name=name, arguments=arguments):
                 yield f"{pad}call {name}({', '.join(map(_argument, arguments))})"

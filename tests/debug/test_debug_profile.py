@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,54 @@ def test_places() -> None:
     origins = [Origin("x", Span(here, 9, 1)), Origin("y", Span(here, 3, 1)), Origin("z", Span(here, 9, 4)), Origin("w")]
     assert profile.place(origins) == "a.yaml:3,9 w"
     assert profile.place([]) == "the compiler"
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_parts_of_launches_lie_in_their_steps(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every thread's parts lie within the step that they are parts of, and one thread runs one at a time."""
+    made = lower(specialized(load(SPECS / "mul_add_reduce.yaml")), find(target).target(Request(threads=2)))
+    found = profile.take(made, find(target), [np.ones(s.shape, s.dtype.numpy) for s in made.program.inputs], 0.01)
+    steps = [e for e in found.events if not e.part]
+    parts = [e for e in found.events if e.part]
+    assert found.lost_parts == 0 and bool(parts) == (target == "cpu")
+    assert {e.thread for e in steps} == {0} and {e.thread for e in parts} <= {0, 1}
+    tick = 1e-9
+    for event in parts:
+        assert any(s.row == event.row and s.start - tick <= event.start and event.start + event.seconds <= s.start + s.seconds + tick for s in steps)
+    for thread in {e.thread for e in parts}:
+        mine = sorted((e for e in parts if e.thread == thread), key=lambda e: e.start)
+        assert all(a.start + a.seconds <= b.start + tick for a, b in pairwise(mine))
+
+
+def test_the_trace_is_of_the_median_call() -> None:
+    """Neither of the last call nor of the slowest; the parts of each thread have a track."""
+    step = next(s for s in lowered("softmax", "cpu").program.steps if isinstance(s, Launch))
+    here, other = threading.get_ident(), 77
+    logs = []
+    for took in (30, 10, 20, 900, 40):  # ticks of a call, one after another
+        begin = 1000 * len(logs)
+        head = [2, 0, begin, 1, begin + took]
+        logs.append(np.array([*head, 2, here, begin + 1, begin + took // 2, other, begin + 2, begin + took], np.int64))
+    calls = iter([logs[0], *logs])
+    clock = iter([0.0, *(float(i) for i in range(1, 20))])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(profile.time, "perf_counter", lambda: next(clock))
+        found = profile.measure(lambda: {profile.LOG: next(calls)}, (step,), 8.5, parts=7)
+    assert found.calls == 5
+    whole, mine, theirs = found.events
+    assert whole.seconds / found.rows[0].seconds == pytest.approx(1), "the median of the calls"
+    rate = whole.seconds / 30
+    assert (mine.thread, mine.part, mine.seconds) == (0, True, pytest.approx(14 * rate))
+    assert (theirs.thread, theirs.part, theirs.start) == (1, True, pytest.approx(2 * rate))
+    told = profile.chrome_trace(found, "m")["traceEvents"]
+    assert {e["tid"]: e["args"]["name"] for e in told if e["name"] == "thread_name"} == {0: "steps (the calling thread)", 1: "thread 1"}
+    assert [(e["tid"], e["cat"]) for e in told if e["ph"] == "X"] == [(0, "kernel"), (0, "part"), (1, "part")]
+
+
+def test_parts_without_room_are_counted() -> None:
+    log = np.array([1, 0, 5, 3, 77, 6, 7, 0], np.int64)
+    found = profile._Log.of(log, 5)
+    assert len(found.parts) == 1 and found.lost_parts == 2
 
 
 def test_the_c_target_is_refused() -> None:

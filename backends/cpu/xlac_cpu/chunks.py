@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from xlac_cpu import stamp
 
-def chunk(symbol: str, pointers: int, sizes: int, looks: bool = False) -> str:
-    """The function that the pool calls for one chunk of a parallel kernel; one that `looks` has the flag as its last pointer."""
+
+def chunk(symbol: str, pointers: int, sizes: int, looks: bool = False, counter: str = "") -> str:
+    """The function that the pool calls for one chunk of a parallel kernel; one that `looks` has the flag as its last pointer.
+
+    With a `counter` to read, the frame ends with the words that take the time of each chunk.
+    """
     lines, given = [], []
     for i in range(pointers + sizes + 3):
         kind = "ptr" if i < pointers else "i64"
         lines += [f"  %a{i} = getelementptr i64, ptr %frame, i64 {i}", f"  %w{i} = load {kind}, ptr %a{i}"]
         given.append(f"{kind} %w{i}")
+    told = []
+    if counter:
+        told = [
+            f"  %parts.at = getelementptr i64, ptr %frame, i64 {pointers + sizes + 3}",
+            "  %parts = load ptr, ptr %parts.at",
+            f"  call void @{stamp.PART}(ptr %parts, i64 %begun)",
+        ]
     start, stop, size = (f"%w{pointers + sizes + k}" for k in range(3))
     lines += [
         f"  %before = mul i64 %chunk, {size}",
@@ -17,7 +29,9 @@ def chunk(symbol: str, pointers: int, sizes: int, looks: bool = False) -> str:
         f"  %after = add i64 %begin, {size}",
         f"  %short = icmp slt i64 %after, {stop}",
         f"  %end = select i1 %short, i64 %after, i64 {stop}",
+        *([f"  %begun = call i64 @{counter}()"] if counter else []),
         f"  call void @{symbol}({', '.join([*given[:-3], 'i64 %begin', 'i64 %end'])})",
+        *told,
         "  ret void",
     ]
     if looks:

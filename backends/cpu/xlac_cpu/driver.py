@@ -43,7 +43,7 @@ class Driver:
         self.functions: list[str] = []
         self.forks: dict[str, int] = {}  # kernels that the pool runs, and how many words their frame has
         self.called: dict[str, str] = {}
-        self.stamped = False
+        self.parts = stamp.parts(program, style.narrow)  # whose log threads tell their chunks to
 
     def write(self) -> list[str]:
         """The text of every function; the last is `run`."""
@@ -143,9 +143,8 @@ class _Body(Looking):
                 self.branch(index, branches)
             case Choice():
                 self.choice(step)
-            case Stamp(log=log, code=code):
-                self.driver.stamped = True
-                w.do(f"call void @{stamp.NAME}(ptr {self.pointer(log)}, i64 {code}, i64 {self.number(log.slot.size - log.offset)})")
+            case Stamp():
+                stamp.call(w, step, self.pointer, self.number)
             case Call(name=name):
                 raise UnsupportedError(Diagnostic("XL5104", f"the cpu backend does not claim '{name}'"))
 
@@ -240,6 +239,7 @@ class _Body(Looking):
         w = self.w
         whole = ", ".join([*given, f"i64 {start}", f"i64 {stop}"])
         words = [*given, *(f"i64 {n}" for n in (start, stop, size))]
+        words += [f"ptr {self.pointer(stamp.region(first))}" for first in self.driver.parts]
         self.driver.forks.setdefault(symbol, sum(word.startswith("ptr ") for word in given))
         alone, together, out = w.name("alone"), w.name("together"), w.name("end")
         if worth:

@@ -75,8 +75,12 @@ def emit(
     functions = main.write()
     counts = {symbols[k]: len(k.sizes) for k in symbols}
     looking = {symbols[k] for k in symbols if main.watch.watched and looks.inside(k)}
-    functions += [chunks.chunk(symbol, pointers, counts[symbol], symbol in looking) for symbol, pointers in main.forks.items()]
-    functions += [stamp.text(machine, group.declarations)] if main.stamped else []
+    functions += [
+        chunks.chunk(symbol, pointers, counts[symbol], symbol in looking, stamp.counter(machine) if main.parts else "")
+        for symbol, pointers in main.forks.items()
+    ]
+    functions += [stamp.text(machine, group.declarations)] if stamp.stamped(program) else []
+    functions += [stamp.part(machine, first.parts, group.declarations) for first in main.parts]
     functions += [stop.text(machine, places is not None, group.declarations)] if main.watch.watched else []
     outside = [(symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions]
     sources = {f"kernels_{i}.ll": _render(machine, g, [], []) for i, g in enumerate(groups[:-1])}

@@ -166,8 +166,8 @@ class Planner:
                 case Branch(index=index, branches=branches):
                     found = tuple(tuple(self.actions(branch, counters)) for branch in branches)
                     yield Switch(self.place(index, counters), found)
-                case Stamp(log=log, code=code):
-                    room = log.slot.size - evaluate(log.offset, counters)
+                case Stamp(log=log, code=code, parts=parts):
+                    room = log.slot.size - evaluate(log.offset, counters) - parts  # which are for threads of a processor
                     yield Mark(self.place(log, counters), room, code)
                 case Call(arguments=arguments):
                     yield Whole(step.at(counters), tuple(self.place(a, counters) for a in arguments))

@@ -18,7 +18,7 @@ from xlac.cli.options import calling, chosen, request, running, spec_options, ta
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Time to measure for.")
 @click.option("--top", type=click.IntRange(min=1), default=30, show_default=True, help="Rows of each table.")
 @click.option("--trace", type=click.Path(path_type=Path), default=None,
-              help="Write a call as a Chrome trace (chrome://tracing, Perfetto).")
+              help="Write the call of median time as a Chrome trace (chrome://tracing, Perfetto), a track a thread.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout: float | None, allow_long: bool, **options: Any) -> None:
     """Compile SPEC with stamps between its kernels, call it with random inputs, and tell where the time goes.
@@ -52,8 +52,10 @@ def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout
     _lines(found, top)
     if found.lost:
         click.echo(f"note: the log of a call is full; at least {found.lost} steps are missing", err=True)
+    if trace is not None and found.lost_parts:
+        click.echo(f"note: the log of a call is full; {found.lost_parts} parts that threads ran are missing in the trace", err=True)
     if trace is not None:
-        click.echo(f"trace of the last call: {trace}")
+        click.echo(f"trace of the call of median time: {trace}")
 
 
 def _kernels(found: Any, top: int) -> None:

@@ -6,8 +6,9 @@ counter, a branch) counts to the second.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +41,8 @@ from xlac_sdk.source import Origin
 
 LOG = "profile log"
 ROOM = 1 << 18  # entries of a log
+PARTS = 128  # parts of a launch for each thread that a log has room for, and ROOM of them in all
+KEPT = 1 << 29  # bytes of logs that are held at most; measuring ends then
 UNKNOWN = 1 << 12  # times that a loop of unknown length is taken to run
 
 Timed = Launch | Copy | Call
@@ -84,80 +87,133 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One run of a step; seconds from the start of its call."""
+    """One run of a step, or of the part of it that one thread ran at once; seconds from the start of its call.
+
+    Thread 0 is the one that called; `part` tells parts from the step, which takes as long as the last of them.
+    """
 
     row: int
     start: float
     seconds: float
+    thread: int = 0
+    part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Times of a call: the median of every step over `calls`, and the events of the last of them."""
+    """Times of a call: the median of every step over `calls`, and the events of the call that took the median time."""
 
     rows: tuple[Row, ...]
     events: tuple[Event, ...]
     calls: int
     lost: int  # runs of steps in a call that the log had no room for
+    lost_parts: int = 0  # the same of parts
 
     @property
     def seconds(self) -> float:
         return sum(row.seconds for row in self.rows)
 
 
-def instrumented(program: Program) -> tuple[Program, tuple[Timed, ...]]:
+def instrumented(program: Program, threads: int = 1) -> tuple[Program, tuple[Timed, ...]]:
     """The program with a stamp before its first step and after each that takes time, and those steps by code - 1.
 
-    The log is one more output.
+    The log is one more output; with several threads it has room for what each of them runs of a launch.
     """
-    log = Slot(LOG, _free("log", program), DType.I64, (1 + 2 * _entries(program),), Role.OUTPUT)
+    entries, runs = _entries(program), PARTS * threads
+    parts = 1 + 3 * min(ROOM, runs * entries) if threads > 1 else 0
+    log = Slot(LOG, _free("log", program), DType.I64, (1 + 2 * entries + parts,), Role.OUTPUT)
     timed: list[Timed] = []
 
     def visit(step: Step) -> tuple[Step, ...]:
         if not isinstance(step, Launch | Copy | Call):
             return (step,)
         timed.append(step)
-        return step, Stamp(Argument(log), len(timed))
+        return step, Stamp(Argument(log), len(timed), parts)
 
-    steps = (Stamp(Argument(log), 0), *with_steps(program.steps, visit))
+    steps = (Stamp(Argument(log), 0, parts), *with_steps(program.steps, visit))
     facts = {name: fact for name, fact in program.facts.items() if name != FACT}  # a check that fails is no reason to stop measuring
     made = replace(program, steps=steps, outputs=(*program.outputs, log), slots=(*program.slots, log), facts=facts)
     return made, tuple(timed)
 
 
-def measure(call: Callable[[], Mapping[str, Array]], timed: tuple[Timed, ...], seconds: float) -> Profile:
-    """Calls an instrumented program for some seconds. `call` gives its outputs by name."""
+def measure(call: Callable[[], Mapping[str, Array]], timed: tuple[Timed, ...], seconds: float, parts: int = 0) -> Profile:
+    """Calls an instrumented program for some seconds. `call` gives its outputs by name; `parts` is what its stamps say."""
     call()
-    logs: list[Array] = []
+    logs: list[_Log] = []
+    held = 0
     begun = time.perf_counter()
     end = begun + seconds
-    while len(logs) < 2 or time.perf_counter() < end:
-        logs.append(np.array(call()[LOG]))
+    while len(logs) < 2 or (time.perf_counter() < end and held < KEPT):
+        logs.append(_Log.of(call()[LOG], parts))
+        held += logs[-1].nbytes
         last = time.perf_counter()
-    ticks = int(logs[-1][2 * logs[-1][0]]) - int(logs[0][2])
+    ticks = int(logs[-1].stamps[-1]) - int(logs[0].stamps[0])
     rate = (last - begun) / max(ticks, 1)  # seconds of a tick
     spent = np.zeros((len(logs), len(timed)))
     for number, log in enumerate(logs):
-        codes, _, took = _entries_of(log)
-        np.add.at(spent[number], codes - 1, took * rate)
-    codes, starts, took = _entries_of(logs[-1])
-    counts = np.bincount(codes - 1, minlength=len(timed))
+        np.add.at(spent[number], log.codes - 1, np.diff(log.stamps) * rate)
+    log = logs[typical([float(log.stamps[-1] - log.stamps[0]) for log in logs])]
+    counts = np.bincount(log.codes - 1, minlength=len(timed))
     rows = tuple(Row(s, int(n), float(t)) for s, n, t in zip(timed, counts, np.median(spent, axis=0), strict=True))
-    events = tuple(Event(int(c) - 1, float(s * rate), float(t * rate)) for c, s, t in zip(codes, starts, took, strict=True))
-    full = len(codes) + 1 == len(logs[-1]) // 2
-    return Profile(rows, events, len(logs), _unlogged(counts, timed) if full else 0)
+    lost = _unlogged(counts, timed) if log.full else 0
+    return Profile(rows, tuple(_events(log, rate)), len(logs), lost, log.lost_parts)
+
+
+def typical(seconds: Sequence[float]) -> int:
+    """Which of some calls took the median time; of two in the middle the shorter."""
+    return int(np.argsort(seconds, kind="stable")[(len(seconds) - 1) // 2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """What the stamps of a call wrote: the code of every step that ran, and ticks at the start and after each of them."""
+
+    codes: Array
+    stamps: Array
+    parts: Array  # thread, begin and end of every part of a launch
+    full: bool
+    lost_parts: int
+
+    @staticmethod
+    def of(log: Array, parts: int) -> _Log:
+        """Of the output, the last `parts` words of which are for parts. A copy."""
+        head, tail = log[: len(log) - parts], log[len(log) - parts :]
+        count, ran = int(head[0]), int(tail[0]) if parts else 0
+        told = min(ran, (parts - 1) // 3) if parts else 0
+        entries = head[1 : 1 + 2 * count].reshape(count, 2).copy()
+        return _Log(entries[1:, 0], entries[:, 1], tail[1 : 1 + 3 * told].reshape(told, 3).copy(), count == len(head) // 2, ran - told)
+
+    @property
+    def nbytes(self) -> int:
+        return 16 * len(self.stamps) + self.parts.nbytes
+
+
+def _events(log: _Log, rate: float) -> Iterator[Event]:
+    """Every step of a call and every part of one, threads numbered in the order in which they begin."""
+    start = log.stamps[0]
+    for code, begin, end in zip(log.codes, log.stamps[:-1], log.stamps[1:], strict=True):
+        yield Event(int(code) - 1, float((begin - start) * rate), float((end - begin) * rate))
+    numbers = {threading.get_ident(): 0}
+    for thread, begin, end in log.parts[np.argsort(log.parts[:, 1], kind="stable")]:
+        step = int(np.searchsorted(log.stamps[1:], begin, side="right"))
+        if step < len(log.codes):  # the log told of it
+            number = numbers.setdefault(int(thread), len(numbers))
+            yield Event(int(log.codes[step]) - 1, float((begin - start) * rate), float((end - begin) * rate), number, part=True)
 
 
 def take(lowered: Lowered, backend: Backend, inputs: Sequence[Array], seconds: float) -> Profile:
     """Builds the instrumented program of a model and calls it for some seconds."""
-    program, timed = instrumented(lowered.program)
+    target = lowered.target
+    program, timed = instrumented(lowered.program, 1 if target.warp else target.threads)
     compiled = executable(replace(lowered, program=program), backend)
 
     def call() -> Mapping[str, Array]:
         found = compiled(*inputs)
         return found if isinstance(found, dict) else {LOG: found}
 
-    return measure(call, timed, seconds)
+    first = program.steps[0]
+    assert isinstance(first, Stamp)
+    return measure(call, timed, seconds, first.parts)
 
 
 def by_line(rows: Iterable[Row]) -> list[tuple[str, float]]:
@@ -182,14 +238,22 @@ def place(origins: Iterable[Origin]) -> str:
 
 
 def chrome_trace(profile: Profile, model: str) -> dict[str, Any]:
-    """The last call in the form that chrome://tracing and Perfetto read (Trace Event Format, complete events)."""
+    """The typical call in the form that chrome://tracing and Perfetto read (Trace Event Format, complete events).
+
+    A track has the steps, and the parts of them that the calling thread ran; every other thread has a track of its own.
+    """
+    tracks = sorted({0, *(event.thread for event in profile.events)})
     events: list[dict[str, Any]] = [{"ph": "M", "pid": 0, "tid": 0, "name": "process_name", "args": {"name": model}}]
+    for thread in tracks:
+        name = f"thread {thread}" if thread else "steps (the calling thread)"
+        events.append({"ph": "M", "pid": 0, "tid": thread, "name": "thread_name", "args": {"name": name}})
+        events.append({"ph": "M", "pid": 0, "tid": thread, "name": "thread_sort_index", "args": {"sort_index": thread}})
     for event in profile.events:
         row = profile.rows[event.row]
         told = {"what": ", ".join(o.name for o in row.origins), "where": place(row.origins),
                 "flops": row.work.flops, "bytes": row.work.bytes}  # fmt: skip
-        events.append({"ph": "X", "pid": 0, "tid": 0, "cat": "kernel", "name": row.name, "ts": event.start * 1e6,
-                       "dur": event.seconds * 1e6, "args": told})  # fmt: skip
+        events.append({"ph": "X", "pid": 0, "tid": event.thread, "cat": "part" if event.part else "kernel", "name": row.name,
+                       "ts": event.start * 1e6, "dur": event.seconds * 1e6, "args": {} if event.part else told})  # fmt: skip
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
 
@@ -213,13 +277,6 @@ def _entries(program: Program) -> int:
         return total
 
     return min(ROOM, 1 + count(program.steps))
-
-
-def _entries_of(log: Array) -> tuple[Array, Array, Array]:
-    """Codes, ticks from the start of the call to the start of each step, and ticks that it took."""
-    count = int(log[0])
-    codes, stamps = log[1 : 1 + 2 * count : 2], log[2 : 2 + 2 * count : 2]
-    return codes[1:], stamps[:-1] - stamps[0], np.diff(stamps)
 
 
 def _unlogged(counts: Array, timed: tuple[Timed, ...]) -> int:
