@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xlac.cli.options import calling, chosen, request, running, spec_options, target_options
+
+if TYPE_CHECKING:
+    from xlac.debug.timing import Samples
+    from xlac_sdk.kernel import Work
 
 
 @click.command(name="bench")
@@ -16,11 +22,12 @@ from xlac.cli.options import calling, chosen, request, running, spec_options, ta
 @running
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Time to measure for.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bool, **options: Any) -> None:
+def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bool, copy_weights: bool, **options: Any) -> None:
     """Compile SPEC and time calls with random inputs; of a folder that xlac build made, the calls only.
 
     Reports compile time, the median and quartiles of a call, its rates of arithmetic and traffic as shares of what
-    this machine does at most (measured beside it), and the kernels that take the most time.
+    this machine does at most, and the kernels that take the most time. Those are measured between bursts of calls; what
+    cannot be right, or varies too much to be trusted, is said, and is `doubts` in JSON.
     """
     import time
 
@@ -30,19 +37,21 @@ def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bo
     from xlac.cli.options import is_artefact
 
     if is_artefact(options["spec"]):
-        artefact_bench(seconds, as_json, timeout, allow_long, options)
+        artefact_bench(seconds, as_json, timeout, allow_long, copy_weights, options)
         return
     from xlac.cli.build import open_model
     from xlac.compiler import executable, lower
-    from xlac.debug import ceilings
+    from xlac.debug import ceilings, timing
+    from xlac.reading import copying
     from xlac_sdk.registry import find
 
     choice = chosen(**options)
     start, busy = time.perf_counter(), time.process_time()
-    model = open_model(choice)
-    backend = find(choice.target)
-    facts = backend.target(request(choice))
-    lowered = lower(model, facts)
+    with copying(copy_weights):
+        model = open_model(choice)
+        backend = find(choice.target)
+        facts = backend.target(request(choice))
+        lowered = lower(model, facts)
     compiled = executable(lowered, backend)
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 
@@ -50,23 +59,17 @@ def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bo
     inputs = [make("random", slot.dtype, slot.extents({}), generator) for slot in compiled.program.inputs]
     with calling(compiled.program, choice.target, choice.threads, timeout, allow_long):
         compiled(*inputs)  # a time-out makes calls slower: only the first has one, and the others are as long
-    times = measure(lambda: compiled(*inputs), seconds)
-    most = ceilings.measure(backend, facts) if facts.vector_bytes else None
+    with ceilings.probes(backend, facts) if facts.vector_bytes else nullcontext(()) as probes:
+        samples = timing.take(lambda: compiled(*inputs), seconds, [probe.run for probe in probes])
     program = compiled.program
-    call, work = float(np.median(times)), program.work
     result = {
         "model": model.name,
         "target": choice.target,
         "threads": choice.threads,
         "compile_seconds": round(compile_seconds, 4),
         "compile_cpu_seconds": round(compile_cpu, 4),
-        **spread(times),
-        "flops": work.flops,
-        "bytes": work.bytes,
-        "gflops_per_second": work.flops / call / 1e9,
-        "gbytes_per_second": work.bytes / call / 1e9,
-        "ceiling_gflops_per_second": most and most.flops_per_second / 1e9,
-        "ceiling_gbytes_per_second": most and most.bytes_per_second / 1e9,
+        **spread(samples),
+        **rates(program.work, samples, [probe.amount for probe in probes]),
         "kernels": len(program.kernels),
         "shares": shares(lowered, backend, inputs, seconds / 4),
         "arena_bytes": program.arena_bytes,
@@ -78,35 +81,65 @@ def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bo
         tell(result)
 
 
-def artefact_bench(seconds: float, as_json: bool, timeout: float | None, allow_long: bool, options: dict[str, Any]) -> None:
+def artefact_bench(seconds: float, as_json: bool, timeout: float | None, allow_long: bool, copy_weights: bool, options: dict[str, Any]) -> None:
     """Times calls of an artefact at its sizes' `opt`; the compiler is not imported."""
     import numpy as np
 
     from xlac.cli.arrays import make
     from xlac.cli.options import artefact
+    from xlac.debug import timing
     from xlac.loaded import load
 
-    model = load(artefact(**options))
+    model = load(artefact(**options), copy_weights=copy_weights)
     sizes = {symbol.name: symbol.opt for symbol in model.program.sizes}
     generator = np.random.default_rng(0)
     inputs = [make("random", slot.dtype, slot.extents(sizes), generator) for slot in model.program.inputs]
     facts = model.manifest
     with calling(model.program, facts.target, 1, timeout, allow_long):
         model(*inputs)
-    result = {"model": facts.name, "target": facts.target, "flops": facts.flops, **spread(measure(lambda: model(*inputs), seconds))}
+    samples = timing.take(lambda: model(*inputs), seconds)
+    result = {"model": facts.name, "target": facts.target, "flops": facts.flops, **spread(samples), "doubts": timing.unsteady(samples)}
     if as_json:
         click.echo(json.dumps(result))
         return
     click.echo(f"{facts.name} on {facts.target}, built ahead of time")
     tell_calls(result)
+    tell_doubts(result)
 
 
-def spread(times: list[float]) -> dict[str, Any]:
-    """How long calls took, in microseconds."""
+def spread(samples: Samples) -> dict[str, Any]:
+    """How long calls took, in microseconds; how far the quartiles, and the bursts' medians, are apart as shares of the median."""
     import numpy as np
 
+    times = samples.all
     low, median, high = (float(np.percentile(times, at)) * 1e6 for at in (25, 50, 75))
-    return {"calls": len(times), "median_us": median, "p25_us": low, "p75_us": high, "best_us": min(times) * 1e6}
+    return {"calls": len(times), "median_us": median, "p25_us": low, "p75_us": high, "best_us": min(times) * 1e6,
+            "spread": samples.spread, "drift": samples.drift}  # fmt: skip
+
+
+def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any]:
+    """The rates of a call, their ceilings (None without `amounts`, the work of each of their runs), and what is to be doubted."""
+    from xlac.debug import timing
+
+    found: dict[str, Any] = {"flops": work.flops, "bytes": work.bytes}
+    doubts = timing.unsteady(samples)
+    for place, (unit, of_call, what, why) in enumerate((
+        ("gflops", work.flops, "arithmetic", "the call does less than is counted, or the machine was slower when the ceiling was measured"),
+        ("gbytes", work.bytes, "traffic", "it is counted as if everything came from memory, and much stays in the caches"),
+    )):  # fmt: skip
+        rate = of_call / samples.median / 1e9
+        found[f"{unit}_per_second"], found[f"ceiling_{unit}_per_second"] = rate, None
+        if amounts:
+            best, varies = timing.ceiling(samples.beside[place])
+            most = amounts[place] / best / 1e9
+            found |= {f"ceiling_{unit}_per_second": most, f"ceiling_{unit}_spread": varies, f"{unit}_share": rate / most}
+            doubts += timing.doubtful(what, rate / most, varies, why)
+    return found | {"doubts": doubts}
+
+
+def tell_doubts(result: dict[str, Any]) -> None:
+    for doubt in result["doubts"]:
+        click.echo(f"  not to be trusted: {doubt}")
 
 
 def tell_calls(result: dict[str, Any]) -> None:
@@ -148,26 +181,4 @@ def tell(result: dict[str, Any]) -> None:
     first = [f"{name} {100 * share:.0f} %" for name, share in list(result["shares"].items())[:6]]
     click.echo(f"  kernels   {result['kernels']}{': ' if first else ''}{', '.join(first)}")
     click.echo(f"  memory    {size(result['arena_bytes'])} arena, {size(result['constant_bytes'])} constants")
-
-
-def measure(call: Any, seconds: float) -> list[float]:
-    """Seconds a call, one figure a sample; a sample is one call, or enough to fill 200 microseconds."""
-    import time
-
-    call()
-    clock = time.perf_counter
-    start = clock()
-    call()
-    once = max(clock() - start, 1e-9)
-    repeat = max(1, int(200e-6 / once))
-    warm = clock() + min(0.05, seconds / 4)
-    while clock() < warm:
-        call()
-    samples: list[float] = []
-    end = clock() + seconds
-    while clock() < end or len(samples) < 3:
-        start = clock()
-        for _ in range(repeat):
-            call()
-        samples.append((clock() - start) / repeat)
-    return samples
+    tell_doubts(result)

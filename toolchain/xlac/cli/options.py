@@ -132,11 +132,12 @@ def spec_options(function: Command) -> Command:
 
 
 def running(function: Command) -> Command:
-    """--timeout and --allow-long of a command that calls programs: the function runs within the time-out, compiling apart."""
+    """--timeout, --allow-long and --copy-weights of a command that calls programs: the function runs within the time-out, compiling apart."""
     decorators = [
         click.option("--timeout", type=click.FloatRange(0, min_open=True), default=None, metavar="SECONDS",
                      help="End calls, with exit code 4, that are not done after so long, compiling apart."),
         click.option("--allow-long", is_flag=True, help="Run work that takes more than an hour at best."),
+        click.option("--copy-weights", is_flag=True, help="Read files of weights instead of mapping them: they may be written to meanwhile."),
     ]
     for decorator in reversed(decorators):
         function = decorator(function)

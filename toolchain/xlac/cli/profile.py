@@ -20,7 +20,7 @@ from xlac.cli.options import calling, chosen, request, running, spec_options, ta
 @click.option("--trace", type=click.Path(path_type=Path), default=None,
               help="Write the call of median time as a Chrome trace (chrome://tracing, Perfetto), a track a thread.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout: float | None, allow_long: bool, **options: Any) -> None:
+def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout: float | None, allow_long: bool, copy_weights: bool, **options: Any) -> None:
     """Compile SPEC with stamps between its kernels, call it with random inputs, and tell where the time goes.
 
     A kernel's time is the median over the calls. Lines of the spec that share a kernel share a row.
@@ -31,12 +31,14 @@ def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout
     from xlac.cli.build import open_model
     from xlac.compiler import lower
     from xlac.debug import profile
+    from xlac.reading import copying
     from xlac_sdk.registry import find
 
     choice = chosen(**options)
-    model = open_model(choice)
     backend = find(choice.target)
-    lowered = lower(model, backend.target(request(choice)))
+    with copying(copy_weights):
+        model = open_model(choice)
+        lowered = lower(model, backend.target(request(choice)))
     generator = np.random.default_rng(0)
     inputs = [make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs]
     with calling(lowered.program, choice.target, choice.threads, timeout, allow_long):

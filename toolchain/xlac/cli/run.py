@@ -35,7 +35,6 @@ Ready = tuple["Compiled", dict[str, Any], str, int]  # a program, its inputs, it
 @click.option("--expect", "expected", multiple=True, metavar="[NAME=]@FILE", help="Compare with a .npy, or an .npz.")
 @click.option("--rtol", type=float, default=1e-4, show_default=True, help="Relative tolerance of --expect.")
 @click.option("--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of --expect.")
-@click.option("--copy-weights", is_flag=True, help="Read files of weights instead of mapping them: they may be written to meanwhile.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
 def command(
     given: tuple[str, ...], archive: Path | None, wanted: tuple[str, ...], written: Path | None,

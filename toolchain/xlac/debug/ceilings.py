@@ -1,15 +1,16 @@
 """What this machine can do at most, measured by kernels of our own: arithmetic from registers, reading from memory.
 
 `xlac bench` shows a model's rates as shares of these. The kernels go through the same backend and the same number of
-threads, beside the model, so that a busy machine slows both.
+threads, and each runs before every burst of the model's calls, so that a busy machine slows both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 
 import numpy as np
 
@@ -26,29 +27,30 @@ CHUNKS = 32  # for the threads to claim
 ROUNDS = 50_000  # of the arithmetic loop in a chunk: some milliseconds in all
 CHAINS = 12  # independent sums: more than the latency of a fused multiply-add times how many start at once
 BYTES = 256 << 20  # read from memory: several times the largest cache
-RUNS = 5
 
 P = Primitive
 
 
 @dataclass(frozen=True, slots=True)
-class Ceilings:
-    """The most that a machine does with some number of threads, for f32."""
+class Probe:
+    """Work that nothing but one limit of the machine bounds: so many flops, or bytes, at each run."""
 
-    flops_per_second: float
-    bytes_per_second: float
-
-    def seconds(self, flops: int, nbytes: int) -> float:
-        """The least time for so much work: what bounds it, arithmetic or memory."""
-        return max(flops / self.flops_per_second, nbytes / self.bytes_per_second)
+    amount: int
+    run: Callable[[], None]
 
 
-def measure(backend: Backend, target: Target) -> Ceilings:
-    """The best of a few runs of each kernel. Takes about half a second."""
-    arithmetic, reading = _arithmetic(target), _reading(target)
-    best = [_best(backend, target, kernel, inputs) for kernel, inputs in
-            ((arithmetic, {}), (reading, {"x": np.zeros(BYTES // 4, np.float32)}))]  # fmt: skip
-    return Ceilings(arithmetic.work.flops / best[0], reading.work.bytes / best[1])
+@contextmanager
+def probes(backend: Backend, target: Target) -> Iterator[tuple[Probe, Probe]]:
+    """Of arithmetic in f32 and of reading memory; a run of each takes some tens of milliseconds at most."""
+    with TemporaryDirectory(prefix="xlac-") as folder:
+        made = []
+        arithmetic, reading = _arithmetic(target), _reading(target)
+        for kernel, amount, inputs in (
+            (arithmetic, arithmetic.work.flops, {}), (reading, reading.work.bytes, {"x": np.zeros(BYTES // 4, np.float32)}),
+        ):  # fmt: skip
+            made.append(Probe(amount, _runner(backend, target, kernel, inputs, Path(folder) / kernel.name)))
+            made[-1].run()
+        yield made[0], made[1]
 
 
 def _arithmetic(target: Target) -> Kernel:
@@ -89,8 +91,8 @@ def _reading(target: Target) -> Kernel:
     return Kernel("reading", (x, y), builder.body(), work=Work(BYTES // 4, BYTES))
 
 
-def _best(backend: Backend, target: Target, kernel: Kernel, inputs: dict[str, Array]) -> float:
-    """Seconds of the fastest of a few runs."""
+def _runner(backend: Backend, target: Target, kernel: Kernel, inputs: dict[str, Array], folder: Path) -> Callable[[], None]:
+    """The kernel as a program that is ready to run."""
     slots = tuple(
         Slot(b.name, b.name, b.dtype, (int(b.size),), Role.INPUT if b.access is Access.READ else Role.OUTPUT)  # type: ignore[arg-type]
         for b in kernel.parameters
@@ -99,11 +101,6 @@ def _best(backend: Backend, target: Target, kernel: Kernel, inputs: dict[str, Ar
     made = tuple(s for s in slots if s.role is Role.OUTPUT)
     program = Program(kernel.name, given, made, slots, (Launch(kernel, tuple(map(Argument, slots))),), {})
     outputs = {s.name: np.empty(s.size, s.dtype.numpy) for s in made}
-    with TemporaryDirectory(prefix="xlac-") as folder:
-        executable: Executable = backend.load(backend.build(backend.emit(program, target), Path(folder)), program, target)
-        times = []
-        for _ in range(RUNS):
-            start = perf_counter()
-            executable.run(inputs, outputs)
-            times.append(perf_counter() - start)
-    return min(times)
+    folder.mkdir()
+    executable: Executable = backend.load(backend.build(backend.emit(program, target), folder), program, target)
+    return lambda: executable.run(inputs, outputs)
