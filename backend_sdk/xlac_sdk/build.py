@@ -47,6 +47,7 @@ from xlac_sdk.kernel import (
     Store,
     Var,
 )
+from xlac_sdk.limits import went
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.sums import INDEX, ONE, P, Terms, factors, joined, terms, total
 
@@ -95,6 +96,7 @@ class Builder:
         return f"{hint}_{count}" if count else hint
 
     def emit(self, stmt: Stmt) -> None:
+        went()
         self._blocks[-1].append(stmt)
 
     @property

@@ -40,6 +40,7 @@ from xlac_sdk.kernel import (
     Var,
     children,
 )  # fmt: skip
+from xlac_sdk.limits import look
 from xlac_sdk.ranges import fits
 from xlac_sdk.sharing import named, roots, walk
 from xlac_sdk.tensor_maps import tensor_maps
@@ -67,6 +68,7 @@ def kernel_text(kernel: Kernel, dialect: Dialect = C99, looks: Mapping[int, int]
     `looks` says after how many turns of a loop, by its identity, it looks whether it is to stop (`xlac_sdk.looks`); one
     that does takes the address of a word that is then not 0, after all others.
     """
+    look()
     writer = _Writer(kernel, dialect)
     writer.looks = looks
     lines = tuple(writer.block(kernel.body, 1))

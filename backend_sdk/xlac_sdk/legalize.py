@@ -47,6 +47,7 @@ from xlac_sdk.kernel import (
     names,
     statements,
 )  # fmt: skip
+from xlac_sdk.limits import look
 from xlac_sdk.math import EXPANSIONS, halves, integers
 from xlac_sdk.math.writer import Writer
 from xlac_sdk.primitives import Primitive
@@ -60,6 +61,7 @@ _GUARDED = {P.DIV: integers.divide, P.REM: integers.remainder}
 
 def legalize(kernel: Kernel, target: Target, fast: bool = False) -> Kernel:
     """The same kernel in what the target spells; the very same object when that is all it uses."""
+    look()
     return _Legalizer(kernel, target, fast).run()
 
 

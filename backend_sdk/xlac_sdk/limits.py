@@ -1,7 +1,8 @@
 """What one compilation may take: operations made, seconds and bytes, looked at while it goes on.
 
 `within` says what may be taken by what is done inside. Whatever makes operations calls `made` for each, which counts them
-and now and then looks at the clock and at the memory; stages say `look("what comes now")`. Work that goes on in another process is
+and now and then looks at the clock and at the memory, as `went` does for other small work; stages say
+`look("what comes now")`, and `look()` before each large part of one. Work that goes on in another process is
 given `left()` seconds and `room()` bytes, so that it can be ended. Nothing is measured where nothing is limited.
 """
 
@@ -20,19 +21,19 @@ from xlac_sdk.source import Diagnostic, LimitError
 
 OPERATIONS = 1_000_000
 """How many operations the reader of a model may make, those too that it throws away."""
-OFTEN = 64  # operations between two looks at the clock and the memory
+OFTEN = 64  # operations, or other small work, between two looks at the clock and the memory
 
 
 class Budget:
     """What is left of a compilation. One inside another has what is left of both."""
 
-    __slots__ = ("before", "count", "end", "memory", "most", "seconds", "stage")
+    __slots__ = ("before", "count", "end", "memory", "most", "seconds", "stage", "work")
 
     def __init__(self, seconds: float | None, memory: int | None, most: int | None, outer: Budget | None) -> None:
         self.seconds, self.memory, self.most = seconds, memory, most
         self.end = None if seconds is None else time.monotonic() + seconds
         self.before = 0 if memory is None else resident()
-        self.stage, self.count = ["starting"], 0
+        self.stage, self.count, self.work = ["starting"], 0, 0
         if outer is not None:
             rest = None if outer.most is None else max(0, outer.most - outer.count)
             self.most = min((n for n in (most, rest) if n is not None), default=None)
@@ -46,7 +47,11 @@ class Budget:
         self.count += 1
         if self.most is not None and self.count > self.most:
             raise LimitError(Diagnostic("XL4018", f"more than {self.most:,} operations are made"))
-        if not self.count % OFTEN:
+        self.went()
+
+    def went(self) -> None:
+        self.work += 1
+        if not self.work % OFTEN:
             self.look()
 
     def look(self) -> None:
@@ -93,12 +98,20 @@ def made() -> None:
         budget.made()
 
 
-def look(stage: str) -> None:
-    """A stage begins, whose name messages tell."""
+def went() -> None:
+    """A statement was written, a node visited or the like: a stage that makes no operations goes on."""
+    budget = _budget.get()
+    if budget is not None:
+        budget.went()
+
+
+def look(stage: str = "") -> None:
+    """A stage begins, whose name messages tell; without a name, a part of it that takes long, such as a kernel."""
     budget = _budget.get()
     if budget is not None:
         budget.look()
-        budget.stage[0] = stage
+        if stage:
+            budget.stage[0] = stage
 
 
 def limited() -> bool:

@@ -32,6 +32,7 @@ from xlac_sdk.kernel import (
     TensorMap,
     Var,
 )  # fmt: skip
+from xlac_sdk.limits import look, went
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Argument, Branch, Call, Choice, Copy, Launch, Program, Repeat, Stamp, Step, While
 from xlac_sdk.sharing import named, operands, roots, walk
@@ -47,6 +48,7 @@ INFIX = {
 
 def show(kernel: Kernel) -> str:
     """A kernel as text."""
+    look()
     mark = {Access.READ: "", Access.WRITE: "out ", Access.REREAD: "reread ", Access.UPDATE: "inout "}
     parameters = [f"{mark[b.access]}{b.name}: {b.dtype}[{_size(b)}]" for b in kernel.parameters]
     parameters += [f"{v.name}: size" for v in kernel.sizes]
@@ -167,6 +169,7 @@ def _argument(argument: Argument) -> str:
 def _steps(steps: tuple[Step, ...], depth: int) -> Iterator[str]:
     pad = "  " * depth
     for step in steps:
+        went()
         match step:
             case Launch(kernel=kernel, arguments=arguments):
                 yield f"{pad}{kernel.name}({', '.join(map(_argument, arguments))})"

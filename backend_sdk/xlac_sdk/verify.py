@@ -34,6 +34,7 @@ from xlac_sdk.kernel import (
     TensorMap,
     Var,
 )  # fmt: skip
+from xlac_sdk.limits import look
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.program import Program
 from xlac_sdk.sharing import operands, roots
@@ -43,6 +44,7 @@ from xlac_sdk.wellformed import fault, index_fault, operand_fault
 
 def verify(kernel: Kernel) -> None:
     """Raises VerifyError naming the kernel and what is wrong."""
+    look()
     _Verifier(kernel).run()
 
 

@@ -11,6 +11,7 @@ from xlac_sdk.cfunctions import TYPES
 from xlac_sdk.ctext import Dialect
 from xlac_sdk.dims import Dim, most
 from xlac_sdk.kernel import Access, Kernel
+from xlac_sdk.limits import went
 from xlac_sdk.looks import Looks
 from xlac_sdk.program import (
     Argument,
@@ -46,6 +47,7 @@ class Steps:
     def write(self, steps: tuple[Step, ...], depth: int = 1) -> Iterator[str]:
         pad = "    " * depth
         for step in steps:
+            went()
             yield from self.begins(step, pad)
             match step:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes):

@@ -21,6 +21,7 @@ from xlac_cpu.writer import Writer
 from xlac_sdk import build
 from xlac_sdk.dims import Dim
 from xlac_sdk.kernel import Expr, Kernel
+from xlac_sdk.limits import went
 from xlac_sdk.looks import Looks
 from xlac_sdk.program import Argument, Branch, Call, Choice, Copy, Launch, Program, Repeat, Stamp, Step, While
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -120,6 +121,7 @@ class _Body(Looking):
         self.run(f"call {self.watch.result} @{name}(ptr %io, ptr %fixed, ptr %arena, ptr %pool{extra})")
 
     def step(self, step: Step) -> None:
+        went()
         w = self.w
         match step:
             case Launch():

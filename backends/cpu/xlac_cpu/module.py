@@ -12,6 +12,7 @@ from xlac_cpu.function import Text
 from xlac_cpu.machine import Machine
 from xlac_sdk.kernel import Kernel
 from xlac_sdk.legalize import legalize
+from xlac_sdk.limits import look
 from xlac_sdk.looks import Looks
 from xlac_sdk.program import Program
 from xlac_sdk.target import Target
@@ -61,6 +62,7 @@ def emit(
     legal = {kernel: legalize(kernel, spelled, fast) for kernel in program.kernels}
     looks = Looks(program, legal)
     for kernel in program.kernels:
+        look()
         needed: dict[str, None] = {}
         text = function.write(legal[kernel], aligns[kernel], style, needed, looks.inside(kernel) if looks.long else function.NEVER)
         symbol = written.get(text)

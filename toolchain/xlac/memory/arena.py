@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 
+from xlac_sdk.limits import went
+
 ALIGN = 64  # bytes: a cache line, and the widest vector
 MOST_PAIRS = 500_000  # of buffers alive together that are looked at in search of a good order
 TURNS = 8  # orders tried from one to begin with
@@ -86,6 +88,7 @@ def _meetings(spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[int
     alive: dict[int, None] = {}
     dying: list[tuple[int, int]] = []
     for i in sorted(range(len(spans)), key=lambda i: (spans[i].first, -sizes[i], i)):
+        went()
         if not sizes[i]:
             continue
         while dying and dying[0][0] < spans[i].first:
@@ -117,6 +120,7 @@ def _in_order(order: Sequence[int], beside: Mapping[int, Sequence[int]], sizes: 
     offsets = [0] * len(sizes)
     placed: set[int] = set()
     for i in order:
+        went()
         taken = sorted((offsets[j], offsets[j] + sizes[j]) for j in beside[i] if j in placed)
         offsets[i] = _fit(sizes[i], taken)
         placed.add(i)
@@ -135,6 +139,7 @@ def _by_time(spans: Sequence[Span], sizes: Sequence[int]) -> list[int]:
     free = _Free()
     dying: list[tuple[int, int]] = []
     for i in sorted(range(len(spans)), key=lambda i: (spans[i].first, -sizes[i], i)):
+        went()
         if not sizes[i]:
             continue
         while dying and dying[0][0] < spans[i].first:

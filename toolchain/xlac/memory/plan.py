@@ -24,6 +24,7 @@ from xlac.ops.leaf import Const, Param, asked, param
 from xlac.schedule.fusion import is_alias
 from xlac.schedule.group import Calling, Group, Kind, Packed, Partition, Scratch, Value
 from xlac_sdk.kernel import Access, Kernel
+from xlac_sdk.limits import went
 from xlac_sdk.program import Argument, Call, Copy, Launch, Program, Role, Slot, Step
 from xlac_sdk.rewrite import merge_parameters
 from xlac_sdk.rewrite_program import with_slots
@@ -133,6 +134,7 @@ class Planner:
             direct.pop(node, None)
         steps: list[Step] = []
         for number, group in enumerate(partition.groups):
+            went()
             if is_alias(group):
                 places[group.outputs[0]] = self.place(group.inputs[0], places)
             elif group.kind is Kind.CONTROL:

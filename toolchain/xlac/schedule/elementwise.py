@@ -34,6 +34,7 @@ from xlac.schedule.nest import (
 from xlac_sdk import build
 from xlac_sdk.build import Builder
 from xlac_sdk.kernel import Expr
+from xlac_sdk.limits import went
 from xlac_sdk.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -102,6 +103,7 @@ def store(
     elements: Elements, index: Index, stores: Sequence[tuple[Node, Node, Shape]], *, streaming: bool
 ) -> None:
     """All values before any store, so that an output may take the place of an input."""
+    went()
     values = [elements.at(value, index) for value, _, _ in stores]
     for (_, output, shift), value in zip(stores, values, strict=True):
         moved = tuple(build.add(i, s) if s else i for i, s in zip(index, shift, strict=True))

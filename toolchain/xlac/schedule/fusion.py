@@ -16,6 +16,7 @@ from xlac.schedule.fusion_backwards import RESULT, Backwards
 from xlac.schedule.fusion_forwards import Forwards
 from xlac.schedule.group import Group, Kind, Partition
 from xlac.schedule.siblings import join_siblings
+from xlac_sdk.limits import went
 from xlac_sdk.target import Target
 
 
@@ -45,6 +46,7 @@ def _groups(graph: Graph, target: Target, fuse: bool) -> tuple[Group, ...]:
 
 
 def _group(cluster: Cluster, number: Mapping[Node, int], why: Mapping[Node, str]) -> Group:
+    went()
     nodes = tuple(sorted(cluster.members, key=number.__getitem__))
     outputs = tuple(sorted(cluster.outputs, key=number.__getitem__))
     if cluster.kind in (Kind.CONTROL, Kind.CLAIMED):

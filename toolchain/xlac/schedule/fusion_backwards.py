@@ -16,6 +16,7 @@ from xlac.schedule import cost
 from xlac.schedule.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
 from xlac.schedule.fusion_forwards import Forwards
 from xlac.schedule.group import Kind
+from xlac_sdk.limits import went
 
 PIECES = 32  # of a concatenation that is read where it is needed; one of more is written, a piece at a time
 
@@ -50,6 +51,7 @@ class Backwards:
     def _sweep(self) -> None:
         wanted: dict[Node, _Wants] = {}
         for node in reversed(self.found.nodes):
+            went()
             wants = wanted.pop(node, _Wants())
             home = self.home.get(node)
             if home is None:

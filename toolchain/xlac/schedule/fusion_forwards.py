@@ -17,6 +17,7 @@ from xlac.schedule.cluster import Cluster, Label, is_fusible, is_pointwise
 from xlac.schedule.group import Kind
 from xlac.schedule.prologue import Prologues, prologues
 from xlac.schedule.whole import kind_taken
+from xlac_sdk.limits import went
 from xlac_sdk.target import Target
 
 HEROES = {
@@ -42,6 +43,7 @@ class Forwards:
         self._by_source: dict[tuple[Node, frozenset[int]], Cluster] = {}
         self.prologues = prologues(self.number, graph.users(), self.results, target) if fuse else Prologues()
         for node in self.nodes:
+            went()
             self._visit(node)
 
     def _visit(self, node: Node) -> None:

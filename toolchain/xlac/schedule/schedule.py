@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xlac.schedule.group import Group, Kind, Scheduled
+from xlac_sdk.limits import look
 from xlac_sdk.target import Target
 
 LIBRARIES = (Kind.DOT, Kind.CONV, Kind.ATTENTION)  # kinds that a target's libraries may compute
@@ -16,6 +17,7 @@ def schedule(group: Group, target: Target, name: str) -> Scheduled:
     A group whose outputs hold no elements has none, and one that a library of the target computes is a call. CLAIMED and
     CONTROL groups are host steps, which have no kernels: the planner writes them.
     """
+    look()
     if all(t.size == 0 for node in group.outputs for t in node.results):
         return Scheduled(())
     if group.kind in LIBRARIES and (target.products or target.convolutions or target.attentions):

@@ -10,6 +10,7 @@ from xlac.schedule import cost
 from xlac.schedule.cluster import MAX_NODES, Cluster
 from xlac.schedule.elements import is_immediate
 from xlac.schedule.group import Kind
+from xlac_sdk.limits import went
 from xlac_sdk.target import Target
 
 TINY = 1 << 12  # bytes written by clusters that are joined whatever their shapes
@@ -28,6 +29,7 @@ def join_siblings(clusters: Sequence[Cluster], number: Mapping[Node, int], targe
     gone: set[Cluster] = set()
     latest: dict[object, Cluster] = {}  # the last cluster of a shape that reads an operand, and the last tiny one
     for cluster in clusters:
+        went()
         if cluster.kind is not Kind.ELEMENTWISE or _only_reshapes(cluster):
             continue
         shape = cluster.hero.shape
