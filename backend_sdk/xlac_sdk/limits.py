@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -105,8 +105,24 @@ def went() -> None:
         budget.went()
 
 
+_told: ContextVar[Callable[[str], object] | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def telling(tell: Callable[[str], object]) -> Iterator[None]:
+    """Inside, `tell` hears of each stage that begins."""
+    token = _told.set(tell)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
 def look(stage: str = "") -> None:
     """A stage begins, whose name messages tell; without a name, a part of it that takes long, such as a kernel."""
+    tell = _told.get()
+    if tell is not None and stage:
+        tell(stage)
     budget = _budget.get()
     if budget is not None:
         budget.look()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 
 from xlac.cli import status
-from xlac.cli.progress import Progress
 from xlac.exporters.spec import write
 from xlac.ir.text import show
 from xlac.spec.load import load
@@ -53,23 +50,6 @@ def test_nothing_is_left_when_it_fails(tmp_path: Path) -> None:
         write(replace(model, weights=Broken()), tmp_path / "m.yaml")
     assert list(tmp_path.iterdir()) == []
 
-
-def test_progress_is_shown_to_people_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    seen = Terminal()
-    monkeypatch.setattr(sys, "stderr", seen)
-    with Progress() as progress:
-        progress.stage("reading m.onnx")
-        progress.update(3, 10)
-    assert "reading m.onnx" in seen.getvalue()
-    monkeypatch.setattr(sys, "stderr", piped := io.StringIO())
-    with Progress() as progress:
-        progress.stage("reading m.onnx")
-        progress.update(3, 10)
-    assert not piped.getvalue()
 
 
 def test_tensors_are_in_memory_one_at_a_time(tmp_path: Path) -> None:

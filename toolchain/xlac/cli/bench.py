@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,6 +41,7 @@ def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bo
         artefact_bench(seconds, as_json, timeout, allow_long, copy_weights, options)
         return
     from xlac.cli.build import open_model
+    from xlac.cli.progress import current
     from xlac.compiler import executable, lower
     from xlac.debug import ceilings, timing
     from xlac.reading import copying
@@ -60,7 +62,7 @@ def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bo
     with calling(compiled.program, choice.target, choice.threads, timeout, allow_long):
         compiled(*inputs)  # a time-out makes calls slower: only the first has one, and the others are as long
     with ceilings.probes(backend, facts) if facts.vector_bytes else nullcontext(()) as probes:
-        samples = timing.take(lambda: compiled(*inputs), seconds, [probe.run for probe in probes])
+        samples = timing.take(lambda: compiled(*inputs), seconds, [probe.run for probe in probes], tell=partial(current().count, "measuring, in bursts"))
     program = compiled.program
     result = {
         "model": model.name,

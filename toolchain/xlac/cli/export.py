@@ -26,17 +26,17 @@ def command(form: str, output: Path | None, force: bool, **options: Any) -> None
     """
     from xlac.cli.build import size
     from xlac.cli.import_ import refuse_existing
-    from xlac.cli.progress import Progress
+    from xlac.cli.progress import current
     from xlac.sources import load
 
     choice = chosen(**options)
     file = output or Path(choice.spec.with_suffix(SUFFIXES[form]).name)
     beside = [file.with_name(f"{file.name}.data")] if form == "onnx" else []
     refuse_existing([file, *beside], force)
-    with Progress() as progress:
-        progress.stage(f"reading {choice.spec.name}")
-        model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
-        progress.stage(f"writing {file.name}")
-        files: list[Path] = import_module(f"xlac.exporters.{form}").write(model, file, progress.update)
+    progress = current()
+    progress.stage(f"reading {choice.spec.name}")
+    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
+    progress.stage(f"writing {file.name}")
+    files: list[Path] = import_module(f"xlac.exporters.{form}").write(model, file, progress.update)
     for made in files:
         click.echo(f"  {made}  {size(made.stat().st_size)}")

@@ -21,18 +21,18 @@ def command(output: Path | None, force: bool, **options: Any) -> None:
     an expression; `from` keeps what a node was called otherwise. Both files appear whole or not at all.
     """
     from xlac.cli.build import size
-    from xlac.cli.progress import Progress
+    from xlac.cli.progress import current
     from xlac.exporters.spec import write
     from xlac.sources import load
 
     choice = chosen(**options)
     file = output or Path(f"{choice.spec.stem}.yaml")
     refuse_existing([file, file.with_suffix(".safetensors")], force)
-    with Progress() as progress:
-        progress.stage(f"reading {choice.spec.name}")
-        model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
-        progress.stage(f"writing {file.name}")
-        files = write(model, file, progress.update)
+    progress = current()
+    progress.stage(f"reading {choice.spec.name}")
+    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
+    progress.stage(f"writing {file.name}")
+    files = write(model, file, progress.update)
     click.echo(f"{model.name}: {len(model.graph.order):,} nodes, {len(model.inputs)} inputs, {len(model.graph.outputs)} outputs")
     for made in files:
         click.echo(f"  {made}  {size(made.stat().st_size)}")

@@ -96,18 +96,19 @@ def variants(texts: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def bounded(function: Command) -> Command:
-    """The command within what --max-compile-seconds and --max-compile-memory allow to reading and compiling."""
+    """The command within what --max-compile-seconds and --max-compile-memory allow to reading and compiling; a terminal shows its stages."""
 
     @wraps(function)
     def command(*given: Any, max_compile_seconds: float | None, max_compile_memory: str | None, **named: Any) -> Any:
-        from xlac_sdk.limits import within
+        from xlac.cli.progress import Progress
+        from xlac_sdk.limits import telling, within
 
         memory = None
         if max_compile_memory is not None:
             from xlac.memory.limit import parse
 
             memory = parse(max_compile_memory)
-        with within(max_compile_seconds, memory):
+        with Progress(f"reading {Path(named['spec']).name}") as progress, telling(progress.stage), within(max_compile_seconds, memory):
             return function(*given, **named)
 
     return command  # type: ignore[return-value]

@@ -29,6 +29,7 @@ def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout
 
     from xlac.cli.arrays import make
     from xlac.cli.build import open_model
+    from xlac.cli.progress import current
     from xlac.compiler import lower
     from xlac.debug import profile
     from xlac.reading import copying
@@ -41,6 +42,7 @@ def command(seconds: float, top: int, trace: Path | None, as_json: bool, timeout
         lowered = lower(model, backend.target(request(choice)))
     generator = np.random.default_rng(0)
     inputs = [make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs]
+    current().stage("measuring")
     with calling(lowered.program, choice.target, choice.threads, timeout, allow_long):
         found = profile.take(lowered, backend, inputs, seconds)
     if trace is not None:

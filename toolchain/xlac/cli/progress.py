@@ -1,41 +1,134 @@
-"""How far long work has come, on standard error, and only where a person watches."""
+"""How far long work has come, on standard error, and only where a person watches: a line that goes when something is printed."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from types import TracebackType
 from typing import Any, Self
 
+DELAY = 0.5  # seconds of work before there is a line: what is done sooner needs none
+
 
 class Progress:
-    """A line that says which stage is running and how much of it is done. It goes when the work is done."""
+    """A line that says which stage is running and how much of it is done. It goes when the work is done.
 
-    def __init__(self) -> None:
+    Inside the block `current()` is this one. What the block prints goes through: the line goes first, and comes back
+    when the next half second passes without a word.
+    """
+
+    def __init__(self, what: str = "") -> None:
+        self._what, self._done, self._total, self._bytes = what, 0, 0, False
+        self._shows = False
         self._bar: Any = None
         self._task: Any = None
+        self._timer: threading.Timer | None = None
+        self._lock = threading.RLock()
+        self._before: Progress | None = None
+        self._streams: tuple[Any, Any] | None = None
 
     def __enter__(self) -> Self:
+        global _current
+        self._before, _current = _current, self
         if sys.stderr.isatty():
-            from rich import progress
-            from rich.console import Console
-
-            columns: list[str | progress.ProgressColumn] = [progress.SpinnerColumn(), "{task.description}", progress.BarColumn(), progress.DownloadColumn(), progress.TimeElapsedColumn()]
-            self._bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.start()
+            self._shows, self._streams = True, (sys.stdout, sys.stderr)
+            sys.stdout, sys.stderr = _Through(sys.stdout, self), _Through(sys.stderr, self)
+            self._arm()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        global _current
+        _current = self._before
+        with self._lock:
+            self._shows = False
+            self._hide()
+        if self._streams is not None:
+            sys.stdout, sys.stderr = self._streams
 
     def stage(self, what: str) -> None:
         """Says what is done from now on."""
-        if self._bar is not None:
-            if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(what, total=None)
+        self._tell(what, 0, 0, False)
 
     def update(self, done: int, total: int) -> None:
         """Says how many bytes of the stage are done, and of how many."""
+        self._tell(self._what, done, total, True)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        """Says what is done from now on, and how many things of how many are done."""
+        self._tell(what, done, total, False)
+
+    def _tell(self, what: str, done: int, total: int, are_bytes: bool) -> None:
+        with self._lock:
+            self._what, self._done, self._total, self._bytes = what, done, total, are_bytes
+            if self._bar is not None:
+                self._bar.update(self._task, description=self._text(), completed=done, total=total or None, amount=self._amount())
+
+    def _text(self) -> str:
+        from rich.markup import escape
+
+        return escape(self._what if len(self._what) <= 60 else self._what[:59] + "…")
+
+    def _amount(self) -> str:
+        if not self._total:
+            return ""
+        if not self._bytes:
+            return f"{self._done:,} of {self._total:,}"
+        return f"{self._done / 1e6:,.1f} of {self._total / 1e6:,.1f} MB"
+
+    def _arm(self) -> None:
+        self._timer = threading.Timer(DELAY, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _show(self) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        with self._lock:
+            if not self._shows or self._bar is not None or self._streams is None:
+                return
+            columns: list[str | progress.ProgressColumn] = [
+                progress.SpinnerColumn(), "{task.description}", progress.BarColumn(), "{task.fields[amount]}", progress.TimeElapsedColumn(),
+            ]  # fmt: skip
+            console = Console(file=self._streams[1])
+            self._bar = progress.Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+            self._task = self._bar.add_task(self._text(), total=self._total or None, completed=self._done, amount=self._amount())
+            self._bar.start()
+
+    def _hide(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=total)
+            self._bar.stop()
+            self._bar = None
+
+    def aside(self) -> None:
+        """The line goes: something is printed."""
+        with self._lock:
+            self._hide()
+            if self._shows:
+                self._arm()
+
+
+_current: Progress | None = None
+
+
+def current() -> Progress:
+    """The one that is shown, or one that nobody sees."""
+    return _current or Progress()
+
+
+class _Through:
+    """A stream before whose text the line of progress goes."""
+
+    def __init__(self, stream: Any, progress: Progress) -> None:
+        self._stream, self._progress = stream, progress
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":
+            self._progress.aside()
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._progress.aside()
+        return int(self._stream.write(text))

@@ -48,12 +48,14 @@ def command(
     import numpy as np
 
     from xlac.cli.options import is_artefact
+    from xlac.cli.progress import current
 
     arrays = pairs(given, "--input")
     run = artefact_run if is_artefact(options["spec"]) else spec_run
     files = pairs(wanted, "--output")
     compared = [name for name, equals, _ in (text.rpartition("=") for text in expected) if equals]
     program, inputs, target, threads = run(arrays, archive, seed, (*files, *compared), copy_weights, options)
+    current().stage("running")
     with calling(program.program, target, threads, timeout, allow_long):
         made = program(**inputs)
     outputs = made if isinstance(made, dict) else {program.outputs[0]: made}
