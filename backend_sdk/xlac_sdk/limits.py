@@ -71,12 +71,17 @@ MORE = "--max-compile-seconds and --max-compile-memory, or max_compile_seconds= 
 _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
+def valid(seconds: float | None, memory: int | None) -> None:
+    """Raises LimitError for what is no limit: a number that is not above 0, or none at all."""
+    for what, amount in (("seconds", seconds), ("memory", memory)):
+        if amount is not None and (isinstance(amount, bool) or not isinstance(amount, int | float) or not amount > 0):
+            raise LimitError(Diagnostic("XL4031" if what == "seconds" else "XL4032", f"max_compile_{what} is a number above 0, not {amount!r}"))
+
+
 @contextmanager
 def within(seconds: float | None = None, memory: int | None = None, operations: int | None = None) -> Iterator[None]:
     """Inside, LimitError is raised soon after more is taken: seconds of time, bytes beside what the process has now, operations."""
-    for what, amount in (("seconds", seconds), ("memory", memory)):
-        if amount is not None and not amount > 0:
-            raise LimitError(Diagnostic("XL4031" if what == "seconds" else "XL4032", f"max_compile_{what} is above 0, not {amount}"))
+    valid(seconds, memory)
     outer = _budget.get()
     if seconds is None and memory is None and operations is None:
         yield

@@ -13,6 +13,7 @@ from xlac.frontends.jax import Lowered, jitted, lower
 from xlac.model import Model
 from xlac.programs import Programs
 from xlac_sdk.call_binding import wrong
+from xlac_sdk.limits import look, within
 
 
 class JaxFunction:
@@ -98,9 +99,11 @@ class JaxFunction:
         args = list(examples.args)
         for at in sorted(split.gone):
             args.insert(at, split.gone[at])
-        lowered = lower(self._jitted, args, {**examples.named, **split.names})
-        traced = [name for at, name in enumerate(self._arguments.positional) if at not in split.gone]
-        return _Program(lowered, compile(lowered.model, **self._options), lowered.labels(traced))
+        with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
+            look("reading the model")
+            lowered = lower(self._jitted, args, {**examples.named, **split.names})
+            traced = [name for at, name in enumerate(self._arguments.positional) if at not in split.gone]
+            return _Program(lowered, compile(lowered.model, **self._options), lowered.labels(traced))
 
 
 class _Split(NamedTuple):
@@ -132,12 +135,15 @@ def _text(aval: Any) -> str:
 
 def from_jax(
     function: Callable[..., Any], *example_args: Any, jit: Mapping[str, Any] | None = None, target: str = "cpu", threads: int | None = None,
-    checked: Asked = None, **example_named: Any,
+    checked: Asked = None, max_compile_seconds: float | None = None, max_compile_memory: int | None = None, **example_named: Any,
 ) -> JaxFunction:  # fmt: skip
     """A function of JAX compiled for arguments like the examples: arrays, nests of them, or `jax.ShapeDtypeStruct`s.
 
     `jit` are options of `jax.jit`, such as static_argnums and donate_argnums; a function that is jitted already brings
-    its own. Sizes of `jax.export.symbolic_shape` stay open. `checked` is that of `xlac.compile`. Needs JAX: pip install 'xlac[jax]'. Raises SourceError.
+    its own. Sizes of `jax.export.symbolic_shape` stay open. `checked` and the
+    limits are those of `xlac.compile`, for each program; JAX itself is not interrupted. Needs JAX: pip install 'xlac[jax]'.
+    Raises SourceError or LimitError.
     """
-    options = {"target": target, "checked": checked} | ({} if threads is None else {"threads": threads})
+    limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
+    options = {"target": target, "checked": checked, **limits} | ({} if threads is None else {"threads": threads})
     return JaxFunction(function, example_args, example_named, dict(jit or {}), options)

@@ -19,6 +19,7 @@ from xlac.model import Model, chosen_precision
 from xlac.programs import Programs
 from xlac_sdk.call_binding import as_array, device_of, type_of, wrong
 from xlac_sdk.dtypes import DType
+from xlac_sdk.limits import look, valid, within
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -75,8 +76,10 @@ class Jitted:
         return _Asked(self, args, named, held, leaves, split, (tree, kinds))
 
     def _compile(self, asked: _Asked) -> _Program:
-        model, takes, result = asked.traced()
-        return _Program(compile(model, **self._options), takes, result)
+        with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
+            look("reading the model")
+            model, takes, result = asked.traced()
+            return _Program(compile(model, **self._options), takes, result)
 
     def _inline(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """The function as part of the one that is being traced; its own options do not matter then."""
@@ -192,18 +195,21 @@ def jit(traced: Function) -> Jitted: ...
 @overload
 def jit(
     *, target: str = ..., threads: int | None = ..., cpu: str = ..., triple: str = ..., arch: str = ..., precision: str = ...,
-    checked: Asked = ...,
+    checked: Asked = ..., max_compile_seconds: float | None = ..., max_compile_memory: int | None = ...,
 ) -> Callable[[Function], Jitted]: ...  # fmt: skip
 def jit(
     traced: Callable[..., Any] | None = None, *, target: str = "cpu", threads: int | None = None, cpu: str = "", triple: str = "",
-    arch: str = "", precision: str = "", checked: Asked = None,
+    arch: str = "", precision: str = "", checked: Asked = None, max_compile_seconds: float | None = None, max_compile_memory: int | None = None,
 ) -> Any:  # fmt: skip
     """Compiles a function: `@xlac.jit` or `@xlac.jit(target="cpu", threads=2, precision="fast")`.
 
     What it takes means what it means to `xlac.compile`; `precision` is "default", or "fast", which docs/SPEC.md explains.
-    Raises SourceError for a precision that there is not.
+    The limits are those of each program, tracing too. Raises SourceError for a precision that there is not, LimitError for
+    a limit that is none.
     """
-    options = {"target": target, "threads": threads, "cpu": cpu, "triple": triple, "arch": arch, "precision": chosen_precision(precision), "checked": checked}
+    valid(max_compile_seconds, max_compile_memory)
+    options: dict[str, Any] = {"target": target, "threads": threads, "cpu": cpu, "triple": triple, "arch": arch, "precision": chosen_precision(precision)}
+    options |= {"checked": checked, "max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
     if traced is None:
         return lambda inner: Jitted(inner, options)
     return Jitted(traced, options)

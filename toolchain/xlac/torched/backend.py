@@ -17,6 +17,7 @@ from xlac.model import PRECISIONS
 from xlac.torched.fallback import compiled
 from xlac.torched.subgraph import Options
 from xlac_sdk.choices import chosen, unknown_word
+from xlac_sdk.limits import valid
 
 _numbers = itertools.count()
 
@@ -60,4 +61,5 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
         raise unknown_word(problem, unknown[0], sorted(known), "XL7307")
     found = Options(**(given or {}))
     chosen("precision", found.precision, PRECISIONS)
+    valid(found.max_compile_seconds, found.max_compile_memory)
     return found if found.threads else replace(found, threads=torch.get_num_threads())

@@ -21,6 +21,7 @@ from xlac.torched import exporting
 from xlac.torched.leaves import check_written, checked, constant
 from xlac.torched.program import Input, Output, TensorProgram
 from xlac_sdk.call_binding import wrong
+from xlac_sdk.limits import look, within
 
 
 class Torched:
@@ -108,13 +109,22 @@ def _tensor(program: Any, name: str) -> Any:
 
 def from_torch(
     source: Any, *example_args: Any, dynamic_shapes: Any = None, target: str = "cpu", threads: int | None = None, strict: bool = False,
-    checked: Asked = None,
+    checked: Asked = None, max_compile_seconds: float | None = None, max_compile_memory: int | None = None,
 ) -> Torched:  # fmt: skip
     """A module (exported with these example arguments), or a program of `torch.export`, compiled.
 
     `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the size in the model. Called like
-    the module, with tensors; `checked` is that of `xlac.compile`. `.model` is the model. Raises SourceError, which lists everything that xlac cannot say.
+    the module, with tensors; `checked` and the limits are those of `xlac.compile`; PyTorch itself is not interrupted. `.model` is the model.
+    Raises SourceError, which lists everything that xlac cannot say, or LimitError.
     """
+    limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
+    options = {"target": target, "threads": threads or torch.get_num_threads(), "checked": checked, **limits}
+    with within(max_compile_seconds, max_compile_memory):
+        look("reading the model")
+        return _made(source, example_args, dynamic_shapes, strict, options)
+
+
+def _made(source: Any, example_args: tuple[Any, ...], dynamic_shapes: Any, strict: bool, options: dict[str, Any]) -> Torched:
     program, names, arguments = source, {}, None
     if isinstance(source, torch.nn.Module):
         arguments = Arguments(source.forward)
@@ -124,7 +134,7 @@ def from_torch(
         raise TypeError("a program of torch.export needs no example arguments")
     with exporting.quiet():
         exported = imported(program, names=names)
-    made = Torched(program, exported, {"target": target, "threads": threads or torch.get_num_threads(), "checked": checked}, arguments)
+    made = Torched(program, exported, options, arguments)
     made._name = type(source).__name__
     return made
 

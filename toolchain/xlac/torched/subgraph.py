@@ -35,6 +35,8 @@ class Options:
     precision: str = "default"
     fallback: bool = True
     checked: bool | str | None = None
+    max_compile_seconds: float | None = None
+    max_compile_memory: int | None = None
     name: str = "graph"
     visible: frozenset[int] | None = None  # which of the results the user sees; None: all
 
@@ -98,7 +100,11 @@ class Subgraph:
         model = Model(graph, {}, self.importer.sizes.symbols)
         model = replace(model, precision=self.options.precision)
         names = {n.name for n in kept}
-        compiled = compile(model, self.options.target, threads=self.options.threads, checked=self.options.checked)
+        given = self.options
+        compiled = compile(
+            model, given.target, threads=given.threads, checked=given.checked,
+            max_compile_seconds=given.max_compile_seconds, max_compile_memory=given.max_compile_memory,
+        )  # fmt: skip
         return TensorProgram(model, compiled, [i for i in self.inputs if i.name in names], results, self.importer.random.name if seed else "")
 
     def _sizes_needed(self, node: Node) -> bool:
