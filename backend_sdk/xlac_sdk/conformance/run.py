@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
@@ -32,23 +32,37 @@ def cases(target: Target) -> Iterator[Case]:
 
 
 def run(
-    backend: Backend, operations: Iterable[tuple[str, Iterable[Outcome]]] = (), *, only: str = "",
-    progress: Callable[[str], None] = lambda name: None,
+    backend: Backend, operations: Sequence[tuple[str, Iterable[Outcome]]] = (), *, only: str = "",
+    progress: Callable[[str, int, int], object] = lambda name, done, whole: None,
+    told: Callable[[Outcome], bool] = lambda outcome: False,
+    wanted: Callable[[str, str], bool] = lambda group, case: True,
 ) -> Report:  # fmt: skip
-    """Runs the kit, then takes in what the toolchain found for each operation (`name`, its outcomes).
+    """Runs the kit, then takes in what the toolchain finds for each operation (`name`, its outcomes as they come).
 
-    `only` keeps the groups whose name contains it.
+    `only` keeps the groups whose name contains it, and `wanted` the cases of the kit that it is true of. `progress` hears
+    of each case or operation before it runs, and `told` of each outcome; the run ends when that returns True.
     """
     target = backend.target(Request())
     outcomes: list[Outcome] = []
-    for case in cases(target):
-        if only in case.group:
-            progress(case.name)
-            outcomes += check(case, backend, target)
     taken: dict[str, list[Outcome]] = {}
-    for name, found in operations:
-        progress(name)
-        taken[name] = list(found)
+    chosen = [case for case in cases(target) if only in case.group and wanted(case.group, case.name)]
+    whole = len(chosen) + len(operations)
+
+    def found() -> Iterator[Outcome]:
+        for number, case in enumerate(chosen):
+            progress(case.name, number, whole)
+            for outcome in check(case, backend, target):
+                outcomes.append(outcome)
+                yield outcome
+        for number, (name, made) in enumerate(operations, len(chosen)):
+            progress(name, number, whole)
+            for outcome in made:
+                taken.setdefault(name, []).append(outcome)
+                yield outcome
+
+    for outcome in found():
+        if told(outcome):
+            break
     return Report(backend.name, target, tuple(outcomes), {k: tuple(v) for k, v in taken.items()})
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from xlac_sdk.backend import Backend
-    from xlac_sdk.conformance import Outcome
+from xlac.cli.backend_test import test
 
 
 @click.group(name="backend")
@@ -105,62 +101,4 @@ def new(name: str, parent: Path) -> None:
     click.echo(f"next: pip install -e {folder} && xlac backend test {name}, then read {folder / 'README.md'}")
 
 
-@command.command()
-@click.argument("name")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as a page.")
-@click.option("--only", default="", metavar="TEXT", help="Only primitives, groups and operations whose name contains TEXT.")
-@click.option("--kernels", is_flag=True, help="Leave the operations out.")
-def test(name: str, html: Path | None, only: str, kernels: bool) -> int:
-    """Test NAME on every primitive, statement and operation; the exit code is 1 when something fails."""
-    from rich.console import Console
-
-    from xlac_sdk.conformance import run
-    from xlac_sdk.registry import find
-
-    backend = find(name)
-    console = Console()
-    with console.status("") as status:
-        found = run(
-            backend, () if kernels else _operations(backend, only), only=only,
-            progress=lambda case: status.update(case.replace("[", "\\[")),
-        )  # fmt: skip
-    _print(console, found)
-    if html is not None:
-        html.write_text(found.html(), encoding="utf-8")
-        console.print(f"report: {html}", markup=False, highlight=False)
-    return 0 if found.ok else 1
-
-
-def _operations(backend: Backend, only: str) -> Iterator[tuple[str, Iterable[Outcome]]]:
-    from xlac.debug.conformance import check
-    from xlac.ops import OPS
-    from xlac_sdk.conformance import Outcome
-
-    for mnemonic in sorted(OPS):
-        if only in mnemonic and OPS[mnemonic].samples():
-            yield mnemonic, [Outcome(mnemonic, o.case, o.status, o.detail) for o in check(OPS[mnemonic], backend)]
-
-
-def _print(console: object, found: object) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    from xlac_sdk.conformance import Report
-
-    assert isinstance(console, Console) and isinstance(found, Report)
-    marks = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "unsupported": "[yellow]○[/]"}
-    for title, rows in (("Primitives", found.primitives()), ("Statements and steps", found.groups()), ("Operations", found.ops())):
-        if not rows:
-            continue
-        table = Table(box=None, title=title, title_justify="left", title_style="bold", pad_edge=False)
-        for column in ("", "name", "how", "passed", "failed", "unsupported"):
-            table.add_column(column, justify="left" if column in ("", "name", "how") else "right")
-        for row in rows:
-            failed = f"[red]{row.failed}[/]" if row.failed else ""
-            table.add_row(marks[row.status], escape(row.name), row.how, str(row.passed), failed, str(row.unsupported or ""))
-        console.print(table)
-        console.print()
-    for outcome in found.failed:
-        console.print(f"[red]✗[/] {escape(outcome.case)}\n    {escape(outcome.detail)}", highlight=False)
-    console.print(", ".join(f"{count} {what}" for what, count in found.totals().items()))
+command.add_command(test)

@@ -112,27 +112,38 @@ def model_of(chosen: Sequence[Case]) -> tuple[Model, dict[str, Array], dict[str,
 
 def check(op: type[Op], backend: Backend, request: Request | None = None) -> list[Outcome]:
     """Runs every case of an operation on a target."""
+    return list(outcomes(op, backend, request))
+
+
+def outcomes(op: type[Op], backend: Backend, request: Request | None = None) -> Iterator[Outcome]:
+    """The same, outcome after outcome."""
     target = backend.target(request or Request())
     found = [c for c in cases(op) if all(t.dtype in target.dtypes for t in c.sample.inputs)]
     if not found:
-        return []
+        return
     try:
         together = _run(found, backend, target)
     except Exception:  # whichever case it was fails again alone, and says so
-        together = None
-    if together is not None and all(o.status == "passed" for o in together):
-        return together
-    outcomes = []
+        together = []
+    if together and all(o.status == "passed" for o in together):
+        yield from together
+        return
+    fine = True
     for case in found:
-        try:
-            outcomes += _run([case], backend, target)
-        except UnsupportedError as error:
-            outcomes.append(Outcome(case.name, "unsupported", error.diagnostics[0].message))
-        except Exception as error:
-            outcomes.append(Outcome(case.name, "failed", f"{type(error).__name__}: {error}"[:500]))
-    if together is not None and all(o.status == "passed" for o in outcomes):
-        return [*outcomes, *(o for o in together if o.status != "passed")]  # only wrong in company
-    return outcomes
+        for outcome in _alone(case, backend, target):
+            fine &= outcome.status == "passed"
+            yield outcome
+    if fine:
+        yield from (o for o in together if o.status != "passed")  # only wrong in company
+
+
+def _alone(case: Case, backend: Backend, target: Any) -> list[Outcome]:
+    try:
+        return _run([case], backend, target)
+    except UnsupportedError as error:
+        return [Outcome(case.name, "unsupported", error.diagnostics[0].message)]
+    except Exception as error:
+        return [Outcome(case.name, "failed", f"{type(error).__name__}: {error}"[:500])]
 
 
 def _run(chosen: Sequence[Case], backend: Backend, target: Any) -> list[Outcome]:
@@ -140,7 +151,7 @@ def _run(chosen: Sequence[Case], backend: Backend, target: Any) -> list[Outcome]
     compiled = executable(lower(model, target), backend)
     found = compiled(**given)
     results = found if isinstance(found, dict) else {compiled.outputs[0]: found}
-    outcomes = []
+    made = []
     for number, case in enumerate(chosen):
         wrong = [
             difference(np.asarray(results[name]), expected[name], case.bound)
@@ -148,8 +159,8 @@ def _run(chosen: Sequence[Case], backend: Backend, target: Any) -> list[Outcome]
             if name.startswith(f"out{number}_")
         ]
         detail = "; ".join(w for w in wrong if w)
-        outcomes.append(Outcome(case.name, "failed" if detail else "passed", detail))
-    return outcomes
+        made.append(Outcome(case.name, "failed" if detail else "passed", detail))
+    return made
 
 
 def difference(got: Array, want: Array, bound: Array | None = None) -> str:
