@@ -26,7 +26,7 @@ def plain(text: str) -> Any:
         ("no", "no"), ("on", "on"), ("Yes", "Yes"), ("12:30", "12:30"), ("1_000", "1_000"), ("2001-01-01", "2001-01-01"),
         ("true", True), ("False", False), ("TRUE", True), ("tRue", "tRue"), ("null", None), ("~", None), ("", None),
         (".inf", float("inf")), ("-.Inf", float("-inf")), ("1.2.3", "1.2.3"), ("0b11", "0b11"), ("'1'", "1"), ('"true"', "true"),
-        ("1e400", float("inf")), (".", "."), ("e5", "e5"), ("=", "="),
+        (".", "."), ("e5", "e5"), ("=", "="),
     ],
 )  # fmt: skip
 def test_core_types(text: str, value: Any) -> None:

@@ -16,10 +16,12 @@ from xlac.spec.context import Context
 from xlac.spec.document import Entry
 from xlac.spec.entries import elaborate, entries_at, inputs
 from xlac.spec.evaluate import Evaluator, as_node
+from xlac.spec.floats import check_room
 from xlac.spec.operations import Operand
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.scope import Bundle, Frame, Scope, Value
 from xlac.spec.spans import CallSpans, NodeSpans
+from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
 if TYPE_CHECKING:
@@ -81,6 +83,8 @@ def use(
     shapes: dict[str, Shape] = {}
     for number, (operand, (key, text)) in enumerate(zip(operands, spec.inputs.items(), strict=True)):
         pattern = Pattern(text, scope.constants.extended(params), place.at("inputs", key))
+        if not isinstance(operand, Node):
+            check_room(operand, pattern.dtype or DType.F32, spans.operand(number))
         node = operand if isinstance(operand, Node) else build.constant(operand, pattern.dtype)
         if (wrong := pattern.match(node.type, sizes, shapes)) is not None:
             raise Fault("XL2009", f"{name}: input {key!r} is {text}, and got {node.type}: {wrong}", spans.operand(number))

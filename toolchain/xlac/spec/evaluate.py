@@ -14,6 +14,7 @@ from xlac.spec import arithmetic, attributes
 from xlac.spec.arithmetic import parsed
 from xlac.spec.context import Context
 from xlac.spec.expression import Parsed, braced, dotted
+from xlac.spec.floats import check_room
 from xlac.spec.operations import Operand, apply, find, operand_names
 from xlac.spec.report import Fault, Place, nearest
 from xlac.spec.scope import Bundle, Copies, Scope, Value, tensor
@@ -244,6 +245,8 @@ class Evaluator:
         number = FILLS[name]
         value = self.operand(given["value"]) if number is None else number
         dtype = DType(text)
+        if "value" in given:
+            check_room(value, dtype, self.span(given["value"]))
         try:
             scalar = build.constant(value, dtype) if not isinstance(value, Node) else value
             made = build.broadcast_to(scalar, sizes)
@@ -329,6 +332,7 @@ def as_node(context: Context, value: Value | float | bool, text: Any, path: str,
 
     if isinstance(value, int | float):
         default = DType.BOOL if isinstance(value, bool) else DType.I32 if isinstance(value, int) else DType.F32
+        check_room(value, type.dtype if type else default, place.span)
         try:
             made = build.constant(value, type.dtype if type else default)
         except ShapeError as error:

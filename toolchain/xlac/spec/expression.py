@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from unicodedata import normalize
 
 MAX_LENGTH = 4000
@@ -225,6 +226,8 @@ def _check(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:
                             code="XL1017")  # fmt: skip
         if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
             raise Malformed(f"a number of more than {MAX_BITS} bits", *_place(text, replaced, node), code="XL4015")
+        if isinstance(node, ast.Constant) and node.value == inf:
+            raise Malformed("a number beyond every type of floats", *_place(text, replaced, node), "an infinity is written inf", "XL4015")
         if isinstance(node, ast.Call):
             if not isinstance(node.func, ast.Name):
                 raise Malformed("what is called is the name of an operation", *_place(text, replaced, node.func),

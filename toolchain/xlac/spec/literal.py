@@ -12,6 +12,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.spec import arithmetic, schema
 from xlac.spec.context import Context, check_size
+from xlac.spec.floats import check_room
 from xlac.spec.report import Fault, Place, nearest
 from xlac.spec.scope import Scope
 from xlac_sdk.dtypes import DType
@@ -99,6 +100,10 @@ def written(given: Any, dtype: Any, place: Place) -> Array:
         info = np.iinfo(kind.numpy)
         if array.dtype.kind == "f" or array.min() < info.min or array.max() > info.max:
             raise Fault("XL2006", f"a number of value does not fit {kind}", at.span)
+    if kind.is_float and array.size:
+        with np.errstate(over="ignore"):
+            most = np.abs(array[np.isfinite(array)].astype(np.float64)).max(initial=0)
+        check_room(float(most), kind, at.span)
     with np.errstate(all="ignore"):
         found: Array = array.astype(kind.compute.numpy).astype(kind.numpy)
     return found if isinstance(given, list) else found.reshape(())

@@ -10,6 +10,7 @@ from xlac.ir.op import OPS, Op, ShapeError, arity
 from xlac.ir.types import Type
 from xlac.spec import attributes
 from xlac.spec.context import Context
+from xlac.spec.floats import check_numbers
 from xlac.spec.report import Fault, Poisoned, nearest
 from xlac.spec.scope import Bundle, Scope, Value
 from xlac.spec.spans import shape_fault
@@ -88,6 +89,7 @@ def apply(
     if body is not None:
         valid["body"] = body
     check_arity(name, op, operands, spans)
+    numbers = operands
     from xlac.ops import build
 
     try:
@@ -103,6 +105,7 @@ def apply(
     except ValueError as error:
         raise Fault("XL2009", f"{name}: {error}", spans.whole()) from None
     results = made if isinstance(made, tuple) else build.results(made)
+    check_numbers(numbers, valid, results, spans)
     context.stamp(results, Origin(path, at))
     return results[0] if len(results) == 1 else bundle(results)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,11 @@ class _Composer:
                 return 0
             return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
         if _FLOAT.fullmatch(text):
-            return float(text)
+            number = float(text)
+            if isinf(number):
+                self.fault("XL4015", f"{text[:40]} is beyond every type of floats", mark, "an infinity is written inf", len(text))
+                return 0
+            return number
         if _SPECIAL.fullmatch(text):
             return float(text.lower().replace(".", ""))
         return text
