@@ -1,9 +1,9 @@
-"""Every number of a model at its extremes, one at a time: attributes, sizes and small integer data of ONNX and StableHLO."""
+"""Every number of a model at its extremes, one at a time: attributes, sizes and small integer data of ONNX, StableHLO and specs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,8 +65,17 @@ def tensor(name: str, held: Any, model: Any) -> Iterator[tuple[str, bytes]]:
 
 def stablehlo_text(data: bytes) -> Iterator[tuple[str, bytes]]:
     """A program with each whole number of it replaced, also in types."""
-    text = data.decode()
-    for found in re.finditer(r"(?<![\w.%#])-?\d+(?![\w.]*[.\d])|(?<=[<x])\d+(?=x)", text):
-        for value in EXTREMES:
+    return numbers(data.decode(), r"(?<![\w.%#])-?\d+(?![\w.]*[.\d])|(?<=[<x])\d+(?=x)", EXTREMES)
+
+
+def specs(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """A spec with each whole number of it replaced, but for the version of the language."""
+    return numbers(data.decode(), r"(?<![\w.$])(?<!xlac: )-?\d+(?![\w.])", (*EXTREMES, 1 << 64))
+
+
+def numbers(text: str, pattern: str, values: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+    """The text with what matches replaced, one at a time."""
+    for found in re.finditer(pattern, text):
+        for value in values:
             line = text.count("\n", 0, found.start()) + 1
             yield f"line {line}: {found.group()} = {value}", (text[: found.start()] + str(value) + text[found.end() :]).encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from zlib import crc32
 
@@ -12,20 +12,24 @@ import extremes
 import pytest
 from harness.attempt import attempt
 from harness.target import target
-from inputs import onnx_models, stablehlo_text
+from inputs import onnx_models, specs, stablehlo_text
 
-ONE_OF = 20  # cases of a model that are run, but for --all
-AT_MOST = {"onnx_models": 60, "stablehlo_text": 5}
-MODELS: dict[str, Callable[[], Iterable[bytes]]] = {"onnx_models": onnx_models.few_seeds, "stablehlo_text": stablehlo_text.seeds}
+ONE_OF = {"onnx_models": 20, "stablehlo_text": 20, "specs": 30}  # cases of a model that are run, but for --all
+AT_MOST = {"onnx_models": 60, "stablehlo_text": 5, "specs": 400}
+MODELS: dict[str, Callable[[], Iterable[bytes]]] = {
+    "onnx_models": onnx_models.few_seeds, "stablehlo_text": stablehlo_text.seeds, "specs": specs.of_operations,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_numbers_at_their_extremes(name: str, request: pytest.FixtureRequest) -> None:
-    each = 1 if request.config.getoption("--all") else ONE_OF
+    whole = request.config.getoption("--all")
+    each = 1 if whole else ONE_OF[name]
     one = replace(target(name), seconds=5, memory=1 << 30)
     findings: dict[str, str] = {}
     tried = 0
-    for data in one.seeds() if each == 1 else islice(MODELS[name](), AT_MOST[name]):
+    every = chain(one.seeds(), specs.of_operations(1) if name == "specs" else ())
+    for data in every if whole else islice(MODELS[name](), AT_MOST[name]):
         for what, changed in getattr(extremes, name)(data):
             if crc32(f"{what} {len(data)}".encode()) % each == 0:
                 tried += 1

@@ -5,16 +5,24 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 from harness.target import NUMBERS, ROOT, Target
 
+from xlac.exporters.spec import text as written
+from xlac.ir.graph import Graph, Node
 from xlac.ir.verify import verify
-from xlac.ops import OPS
+from xlac.model import Model
+from xlac.ops import OPS, build
+from xlac.ops.leaf import Param
 from xlac.spec.load import load
 from xlac.spec.summary import summarize
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import UnsupportedError
 
 WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|\d+(?:\.\d+)?|\w+|[^\S\n]+|\n|.')
 
@@ -37,6 +45,20 @@ def texts() -> list[str]:
 
 def seeds() -> Iterator[bytes]:
     yield from (text.encode() for text in texts() if text)
+
+
+def of_operations(each: int = 12) -> Iterator[bytes]:
+    """Every sample of every operation as a spec, or one of `each`; of those that differ in element types only, the first."""
+    seen = set()
+    for name, op in OPS.items():
+        for number, sample in enumerate(op.samples()):
+            numbers = repr([name, [type.shape for type in sample.inputs], {k: v for k, v in sample.attributes.items() if not isinstance(v, DType)}])
+            if numbers not in seen and crc32(f"{name} {number}".encode()) % each == 0:
+                seen.add(numbers)
+                params = [Node.of(Param(f"x{at}", type)) for at, type in enumerate(sample.inputs)]
+                results = build.results(Node.of(op(**sample.attributes), *params))
+                with suppress(UnsupportedError):  # which a spec cannot say
+                    yield written(Model(Graph(name, tuple(params), {f"y{at}": node for at, node in enumerate(results)}), {})).encode()
 
 
 def mutate(data: bytes, random: Random) -> bytes | None:

@@ -11,7 +11,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type, Types
 from xlac.ops import build, convert, scalar
-from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype
+from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype, check_table
 from xlac.ops.control import Scan
 from xlac.ops.formula import Direct
 from xlac_sdk.dtypes import DType
@@ -167,6 +167,7 @@ class Fft(Composite):
         size: Dim = real.shape[normal_axis(self.axis, real.rank)]
         if not isinstance(size, int):
             raise ShapeError(f"fft needs to know the size of its axis, got {real}", operand=0)
+        check_table(self.mnemonic, size * size, real)
         return real, real
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:

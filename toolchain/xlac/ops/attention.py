@@ -13,7 +13,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Composite, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import build
-from xlac.ops.checks import FLOATS, INTEGERS, check_dtype, check_one_dtype, dims
+from xlac.ops.checks import FLOATS, INTEGERS, check_dtype, check_one_dtype, check_table, dims
 from xlac.ops.faults import outside
 from xlac.ops.index import DynUpdate
 from xlac.ops.probability import Softmax
@@ -329,6 +329,7 @@ class RotaryEmbedding(Composite):
         width = self.width or x.shape[-1]
         if width % 2 or not 0 < width <= x.shape[-1]:
             raise ShapeError(f"{self.mnemonic} cannot turn {width} of {x.shape[-1]} elements in pairs", attribute="width")
+        check_table(self.mnemonic, width // 2, x)
         return width
 
     def infer(self, *types: Type) -> Type:

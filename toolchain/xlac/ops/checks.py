@@ -15,6 +15,7 @@ SIGNED = frozenset(d for d in DType if d.is_signed)
 NUMBERS = FLOATS | INTEGERS
 BITS = INTEGERS | {DType.BOOL}
 ANY = frozenset(DType)
+TABLE = 1 << 24  # numbers of a constant that an expansion makes as sizes ask
 
 
 def names(dtypes: frozenset[DType]) -> str:
@@ -28,6 +29,12 @@ def names(dtypes: frozenset[DType]) -> str:
 def dims(shape: Shape) -> str:
     """A shape for a message."""
     return f"[{', '.join(map(str, shape))}]"
+
+
+def check_table(mnemonic: str, count: float, x: Type) -> None:
+    """That what an operation expands to holds no constant of a size that nobody means: counted before it is made."""
+    if count > TABLE:
+        raise ShapeError(f"{mnemonic} of {x} needs a constant of {count:.3g} numbers; at most {TABLE:,} are made", operand=0)
 
 
 def check_dtype(mnemonic: str, x: Type, accepts: frozenset[DType], operand: int = 0) -> None:

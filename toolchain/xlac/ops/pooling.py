@@ -13,7 +13,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Composite, Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build, statistics
-from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_rank
+from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_rank, check_table
 from xlac.ops.padding import Pads, Sizes, check_places, covered, pairs, sizes
 from xlac.ops.reduction import Window
 from xlac_sdk.dtypes import DType
@@ -260,7 +260,11 @@ class Adaptive(Composite):
                 raise ShapeError(f"{self.mnemonic} needs known sizes, got {x}", operand=0)
             if n == 0:
                 raise ShapeError(f"{self.mnemonic} of no elements: {x}", operand=0)
-        return x.with_shape((*x.shape[:2], *sizes("size", self.size, self.rank)))
+        found = sizes("size", self.size, self.rank)
+        for n, size in zip(x.shape[2:], found, strict=True):
+            if isinstance(n, int) and n % size:
+                check_table(self.mnemonic, n * size, x)
+        return x.with_shape((*x.shape[:2], *found))
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
@@ -287,11 +291,9 @@ class Adaptive(Composite):
 
 def means(n: int, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """The matrix (n, size) whose columns average the windows of an adaptive pool."""
-    found = np.zeros((n, size))
-    for i in range(size):
-        first, last = i * n // size, -(-(i + 1) * n // size)
-        found[first:last, i] = 1 / (last - first)
-    return found
+    i, row = np.arange(size), np.arange(n)[:, None]
+    first, last = i * n // size, -(-(i + 1) * n // size)
+    return np.where((first <= row) & (row < last), 1 / (last - first), 0.0)
 
 
 @declare

@@ -12,6 +12,7 @@ from xlac.ir.op import Array, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.arrange import F, Ints, View, axis_of, every
+from xlac.ops.checks import check_table
 from xlac_sdk.dtypes import DType
 
 
@@ -159,6 +160,7 @@ class PadMode(View):
         if size == 0 or (self.mode == "reflect" and max(low, high) >= size):
             raise ShapeError(f"{self.mode} padding of {max(low, high)} needs more than {size} elements along axis {axis}", attribute="pads")
         mode: Literal["edge", "reflect", "wrap"] = self.mode if self.mode != "constant" else "edge"
+        check_table(self.mnemonic, size + low + high, x)
         return np.pad(np.arange(size), (low, high), mode=mode)
 
     def evaluate(self, *arrays: Array) -> Array:

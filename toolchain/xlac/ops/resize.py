@@ -13,7 +13,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, Composite, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.checks import FLOATS, NUMBERS, check_dtype
+from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_table
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
@@ -127,9 +127,16 @@ class Resize(Composite):
             scale = float(factors[number]) if factors else new / old
             if new < 1 or not 0 < scale < math.inf:
                 raise ShapeError(f"axis {axis} of {x} would have {new} elements", attribute="size" if self.size else "scale")
+            check_table(self.mnemonic, new * self.taps(scale), x)
             region = (self.region[number], self.region[count + number]) if self.region else (0.0, 1.0)
             found.append(Grid(axis, old, new, scale, region))
         return found
+
+    def taps(self, scale: float) -> float:
+        """How many elements one new one is made of, at most."""
+        if self.mode == "nearest":
+            return 1
+        return 2 * KERNELS[self.mode][1] / (min(scale, 1.0) if self.antialias else 1.0) + 1
 
     def infer(self, *types: Type) -> Type:
         (x,) = types
@@ -211,7 +218,7 @@ def chosen(x: Node, axis: int, indices: Array) -> Node:
     """Elements of an axis at known places: as they are, each several times, at even steps, or gathered."""
     old, new = x.shape[axis], len(indices)
     assert isinstance(old, int)
-    if np.array_equal(indices, np.arange(old)):
+    if new == old and np.array_equal(indices, np.arange(old)):
         return x
     if new % old == 0 and np.array_equal(indices, np.repeat(np.arange(old), new // old)):
         return build.apply1("repeat", x, repeats=new // old, axis=axis)
