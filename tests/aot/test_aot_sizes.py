@@ -127,7 +127,7 @@ def test_an_artefact_with_open_sizes_is_called_by_shape(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("weights", ["embed", "mmap"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_one_artefact_takes_every_size_within_its_bounds(
     spec: str, options: list[str], sizes: list[tuple[int, ...]], weights: str, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ FREESTANDING = {"memcpy", "memset", "memcmp", "memmove"}  # what a compiler asks
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("weights", ["embed", "incbin", "file", "mmap"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_no_compiler_warns(compiler: str, weights: str, tmp_path: Path) -> None:
     command = COMPILERS[compiler]
     needs(command[0])
@@ -30,7 +30,7 @@ def test_no_compiler_warns(compiler: str, weights: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--size",), ("--no-libm",), ("--size", "--no-libm")], ids=" ".join)
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_every_spec_compiles_without_a_warning(spec: str, options: tuple[str, ...], tmp_path: Path) -> None:
     folder = build(spec, tmp_path / spec, *SMALL.get(spec, ()), *options)
     for command in COMPILERS.values():
@@ -40,7 +40,7 @@ def test_every_spec_compiles_without_a_warning(spec: str, options: tuple[str, ..
 
 @pytest.mark.parametrize("weights", ["embed", "incbin", "file", "mmap"])
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_only_the_documented_symbols_are_exported(spec: str, weights: str, tmp_path: Path) -> None:
     needs("gcc")
     folder = build(spec, tmp_path / spec, *SMALL.get(spec, ()), "--weights", weights)

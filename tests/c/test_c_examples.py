@@ -35,6 +35,7 @@ def test_c(examples: Path) -> None:
 
 
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
+@pytest.mark.sampled(2)
 def test_cpp(examples: Path, standard: str) -> None:
     needs("make", "cc", "g++")
     build("digits", examples / "cpp" / "digits", "--dim", "batch=1", "--emit", "c,h,hpp")
@@ -44,6 +45,7 @@ def test_cpp(examples: Path, standard: str) -> None:
 
 
 @pytest.mark.parametrize("weights", ["embed", "incbin"])
+@pytest.mark.sampled(2)
 def test_cmake(examples: Path, weights: str) -> None:
     needs("cmake", "cc", "g++")
     folder = examples / "cmake"
@@ -55,6 +57,7 @@ def test_cmake(examples: Path, weights: str) -> None:
 
 
 @pytest.mark.parametrize("library", ["a", "so", ""])
+@pytest.mark.sampled(3)
 def test_cmake_with_native_code(examples: Path, library: str) -> None:
     """The same projects over a library of the cpu backend, static or shared; a static one is made where none is named."""
     needs("cmake", "cc", "g++")

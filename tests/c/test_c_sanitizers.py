@@ -73,7 +73,7 @@ def driver(spec: str, folder: Path) -> Path:
 @pytest.mark.parametrize(("compiler", "sanitizer"), [("gcc", "address,undefined"), ("gcc", "thread"), ("clang", "undefined")])
 @pytest.mark.parametrize("options", [(), ("--size", "--no-libm", "--quantize", "int8")], ids=["fast", "small"])
 @pytest.mark.parametrize("spec", MODELS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_sanitizers_are_silent(spec: str, options: tuple[str, ...], compiler: str, sanitizer: str, tmp_path: Path) -> None:
     needs(compiler)
     folder = build(spec, tmp_path / spec, *MODELS[spec], *options)

@@ -64,6 +64,7 @@ def doubled(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 @pytest.mark.parametrize("name", COMPOSITES)
+@pytest.mark.sampled(2)
 def test_expansion_agrees_with_evaluate(name: str) -> None:
     for sample in OPS[name].samples():
         op = OPS[name](**sample.attributes)

@@ -60,14 +60,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_samples(target):
     for number, sample in enumerate(Conv.samples()):
         agree(group(Kind.CONV, of_sample("conv", sample, (("input", "weight"), ("input",))[number % 2])), target)
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_channels_last(name):
     small = ("pointwise", "grouped", "dilated", "transposed", "one channel out", "depthwise strided", "multiplier")
     for target in TARGETS.values() if name in small else FEW:
@@ -130,7 +130,7 @@ def test_an_input_computed_by_the_group():
 
 
 @pytest.mark.parametrize("name", ["same", "strided", "stem", "pointwise", "grouped", "half", "transposed"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 def test_results_in_another_layout(name):
     hero = CASES[name]
     channels = hero.shape[-1]
