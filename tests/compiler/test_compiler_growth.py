@@ -107,7 +107,7 @@ def grows(kind: str, sizes: tuple[int, ...], measure: Callable[[Path], dict[str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 def test_calls_grow_linearly(kind: str, tmp_path: Path) -> None:
     grows(kind, (150, 300, 600), calls, tmp_path)
 

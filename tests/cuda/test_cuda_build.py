@@ -40,7 +40,7 @@ def text_of(spec: str, arch: str = "sm_90a") -> str:
 @compiles
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("spec", sorted(p.stem for p in SPECS.glob("*.yaml")))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_every_spec_compiles(spec: str, arch: str, request: pytest.FixtureRequest) -> None:
     """Registers are not spilled, but for a word or two that the assembler thinks worth more threads."""
     if spec in LARGE and not request.config.getoption("--all"):

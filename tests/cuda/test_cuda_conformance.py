@@ -39,7 +39,7 @@ def of_group(group: str) -> Iterator[Case]:
     return (case for case in cases(described(ARCH)) if case.group == group)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 def test_the_kit(group: str, backend: CudaBackend) -> None:
     target = backend.target(Request())
     outcomes = [outcome for case in of_group(group) for outcome in check(case, backend, target)]
@@ -47,7 +47,7 @@ def test_the_kit(group: str, backend: CudaBackend) -> None:
     assert outcomes and not failed, "\n".join(failed)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_an_operation(mnemonic: str, backend: CudaBackend) -> None:
     outcomes = check_op(OPS[mnemonic], backend)
     failed = [f"{o.case}\n    {o.detail}" for o in outcomes if o.status != "passed"]

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contraction_harness import agree, compute, group, of_sample, param, program, values
+from sampling import Some
 
 from xlac.compiler import lower
 from xlac.ir.dims import symbol, symbols
@@ -63,7 +64,7 @@ def named(kernel: Kernel) -> set[str]:
 
 
 @pytest.mark.parametrize("turned", TURNS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_sizes_and_layouts(turned: tuple[bool, bool]) -> None:
     for m, n, k in SIZES:
         agree(group(Kind.DOT, matmul(m, n, k, turned)), PLAIN)
@@ -136,6 +137,7 @@ def loads(kernel: Kernel) -> list[Load]:
 
 
 @pytest.mark.parametrize("target", [PLAIN, CORES], ids=["plain", "cores"])
+@pytest.mark.sampled(2)
 def test_epilogues(target: Target) -> None:
     dtype = D.F32 if target is PLAIN else D.BF16
     for m, n, k in ((17, 24, 40), (16, 21, 32)):
@@ -199,7 +201,7 @@ def test_few_rows_read_the_large_operand_once_in_sixteen_bytes() -> None:
 
 @pytest.mark.parametrize("turned", TURNS)
 @pytest.mark.parametrize("dtype", [D.BF16, D.F16, D.I8])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_tensor_cores(dtype: DType, turned: tuple[bool, bool], request: pytest.FixtureRequest) -> None:
     """Each type in every layout; bf16 in two of three sizes, with --all in all."""
     sizes = ((16, 32, 16), (17, 50, 48), (24, 20, 160)) if dtype is D.BF16 else ((17, 37, 67),)
@@ -290,12 +292,13 @@ def test_blocks_share_the_window_of_a_convolution() -> None:
 # ---- four warps together -----------------------------------------------------------------------
 
 
-def test_four_warps_multiply_together() -> None:
-    """Only where the facts list the instruction; the interpreter runs what it means."""
+def test_four_warps_multiply_together(some: Some) -> None:
+    """Only where the facts list the instruction; the interpreter runs what it means, for a large product with --all."""
     target = replace(CORES, block_threads=128, shared_bytes=227 << 10, processors=1, instructions=CORES.instructions | {*GROUPED.values(), SETTLE})
-    made = group(Kind.DOT, matmul(50, 200, 136, (False, True), D.BF16))
-    (kernel,) = kernels(made, target)
-    assert {GROUPED[D.BF16], FENCE, SETTLE} <= named(kernel)
-    agree(made, target)
+    for m, n, k in some([(20, 72, 72), (50, 200, 136)], 2):
+        made = group(Kind.DOT, matmul(m, n, k, (False, True), D.BF16))
+        (kernel,) = kernels(made, target)
+        assert {GROUPED[D.BF16], FENCE, SETTLE} <= named(kernel)
+        agree(made, target)
     (kernel,) = kernels(group(Kind.DOT, matmul(50, 200, 136, dtype=D.BF16)), target)
     assert not set(GROUPED.values()) & named(kernel)

@@ -47,5 +47,6 @@ def test_on_the_cpu(mnemonic: str) -> None:
 
 
 @pytest.mark.parametrize("mnemonic", IN_C)
+@pytest.mark.sampled(3)
 def test_in_c(mnemonic: str) -> None:
     agree(mnemonic, "c", 1)
