@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-import torch
 
 import xlac
 
+torch = pytest.importorskip("torch")
 
-class Rows(torch.nn.Module):
+
+class Rows(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
     def __init__(self) -> None:
         super().__init__()
         self.table = torch.nn.Embedding(10, 4)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids: Any) -> Any:
         return torch.log(self.table(ids) ** 2)
 
 

@@ -21,6 +21,7 @@ from xlac.ops.sampling import draw
 from xlac.passes.specialize import substituted
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType
+from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 
 SHAPES = ("shape", "sizes", "slice_sizes", "bound")  # attributes that hold extents
@@ -53,7 +54,7 @@ class Open:
                 return None
             with np.errstate(all="ignore"):
                 return interpret(graph, self.at(size), {})
-        except (ShapeError, ValueError, IndexError):
+        except (ShapeError, SourceError, ValueError, IndexError):
             return None
 
     def compiled(self, backend: Backend) -> Any:
