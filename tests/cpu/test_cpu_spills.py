@@ -95,7 +95,10 @@ def assembly(name: str, request: Request) -> str:
 
 
 def innermost(text: str) -> list[list[str]]:
-    """The innermost loops of an assembly: what is between a label and a jump back to it, with no such pair inside."""
+    """The innermost loops of an assembly: what is between a label and a jump back to it, with no such pair inside.
+
+    A loop that calls a kernel's strips is around the loops of the function that it calls.
+    """
     lines, labels, loops = text.splitlines(), dict[str, int](), set[tuple[int, int]]()
     for number, line in enumerate(lines):
         label = re.match(r"([.\w$]+):", line)
@@ -106,7 +109,8 @@ def innermost(text: str) -> list[list[str]]:
         if words and re.fullmatch(r"j\w+|b(\.?\w\w)?|[ct]bn?z", words[0]) and words[-1] in labels:
             loops.add((labels[words[-1]], number))
     inner = [(a, b) for a, b in loops if not any((c, d) != (a, b) and a <= c and d <= b for c, d in loops)]
-    return [lines[a : b + 1] for a, b in sorted(inner)]
+    found = [lines[a : b + 1] for a, b in sorted(inner)]
+    return [loop for loop in found if not any(re.search(r"\b(callq?|bl)\s+\S+\.strip\b", line) for line in loop)]
 
 
 STACK = re.compile(r"\(%rsp|\[sp[,\]]")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from xlac_cpu import access, stop
@@ -17,6 +18,7 @@ from xlac_sdk.kernel import (
     Assign,
     Await,
     Barrier,
+    Const,
     For,
     If,
     Instruction,
@@ -32,6 +34,7 @@ from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
 STACK = 4 << 20  # bytes of local buffers in one kernel: half of what a thread usually has
 NEVER: Mapping[int, int] = {}
+STRIP = "@.strip"  # the function of a few turns of a kernel's loop, before the kernel has a name
 _ATTRIBUTE = {Access.READ: "readonly ", Access.WRITE: "writeonly ", Access.REREAD: "", Access.UPDATE: ""}
 
 
@@ -42,6 +45,21 @@ class Text:
     parameters: str
     body: str
     ranged: bool  # takes the range of its parallel loop
+    strip: tuple[str, str] | None = None  # parameters and body of the function `STRIP`, which it calls
+
+    @property
+    def letters(self) -> int:
+        """How long it is."""
+        return len(self.body) + (len(self.strip[1]) if self.strip else 0)
+
+    def named(self, symbol: str) -> str:
+        """The function, and the one that it calls."""
+        text = f"define hidden void @{symbol}({self.parameters}) #0 {{\n{self.body}"
+        if self.strip is None:
+            return text
+        parameters, body = self.strip
+        inner = f"define internal void @{symbol}.strip({parameters}) noinline #0 {{\n{body}"
+        return f"{inner}\n\n{text.replace(STRIP, f'@{symbol}.strip')}"
 
 
 def write(
@@ -52,26 +70,46 @@ def write(
     `looks` says after how many turns of a loop, by its identity, the kernel looks whether it is to stop; one that does
     takes the address of what it looks at after its buffers.
     """
-    writer = Function(style, declarations, kernel, aligns)
-    writer.looks = looks
-    loop = kernel.parallel if style.threads else None
-    if loop is not None:
-        writer.range = ("%begin", "%end")
-    writer.statements(kernel.body)
-    if writer.streamed and style.fence:
-        writer.w.do(f"call void @{writer.w.declare('void', style.fence)}()")
     parameters = [
         f"ptr noalias captures(none) {_ATTRIBUTE[b.access]}align {a} %p{i}"
         for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))
     ]
     parameters += ["ptr %stop"] * bool(looks)
     parameters += [f"i64 %n{i}" for i in range(len(kernel.sizes))]
-    if loop is not None:
-        parameters += ["i64 %begin", "i64 %end"]
-    if looks:
-        writer.w.do("br label %leave")
-        writer.w.label("leave")
-    return Text(", ".join(parameters), writer.text(), loop is not None)
+    ranged = [*parameters, "i64 %begin", "i64 %end"]
+    writer = Function(style, declarations, kernel, aligns)
+    writer.looks = looks
+    if style.threads:
+        writer.ranged = kernel.parallel
+    taken = ", ".join(parameters if writer.ranged is None else ranged)
+    cut = _cut(kernel, looks)
+    if cut is None:
+        return Text(taken, writer.whole(kernel), writer.ranged is not None)
+    strip = Function(style, declarations, kernel, aligns)
+    strip.looks = {loop: turns for loop, turns in looks.items() if loop != id(cut)}
+    strip.ranged, strip.some = cut, True
+    inner = strip.whole(kernel)
+    given = [f"{text.split()[0]} {text.split()[-1]}" for text in parameters]
+    return Text(taken, writer.calls(cut, given), writer.ranged is not None, (", ".join(ranged), inner))
+
+
+def _cut(kernel: Kernel, looks: Mapping[int, int]) -> For | None:
+    """The loop that is all of a kernel, where the kernel looks after some of its turns.
+
+    Strips of it are calls of a function: a loop of strips around it, and the call in there that looks, leave LLVM fewer
+    registers for the loops inside, which are then up to a twentieth slower.
+    """
+    match kernel.body:
+        case (For(counter=counter) as loop,) if id(loop) in looks and counter.dtype.bits == 64:
+            start, stop = (e.value if isinstance(e, Const) else None for e in (loop.start, loop.stop))
+            short = start is not None and stop is not None and int(stop) - int(start) <= looks[id(loop)] * loop.step
+            return None if short else loop
+    return None
+
+
+def _certain(start: str, stop: str) -> bool:
+    """Whether a loop is known to run at least once."""
+    return is_literal(start) and is_literal(stop) and int(start) < int(stop)
 
 
 def _kept_apart(body: str) -> str:
@@ -92,10 +130,32 @@ class Function(Expressions):
         self.buffers = {
             b: (f"%p{i}", a) for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))
         }
-        self.range: tuple[str, str] | None = None
+        self.ranged: For | None = None  # the loop of which only the turns from %begin to %end are wanted
+        self.some = False  # that these are one at least
         self.looks = NEVER
         self.streamed = False
         self.stack_bytes = 0
+
+    def whole(self, kernel: Kernel) -> str:
+        """The text of a kernel."""
+        self.statements(kernel.body)
+        if self.streamed and self.style.fence:
+            self.w.do(f"call void @{self.w.declare('void', self.style.fence)}()")
+        return self.left()
+
+    def calls(self, loop: For, given: list[str]) -> str:
+        """The text of a kernel that is one loop: calls of `STRIP`, given also where to begin and end."""
+        start, stop = self.ends(loop)
+        with self.strips(loop, start, stop, self.looks[id(loop)], _certain(start, stop)) as (first, end):
+            self.w.do(f"call void {STRIP}({', '.join([*given, f'i64 {first}', f'i64 {end}'])})")
+        return self.left()
+
+    def left(self) -> str:
+        """What was written; looks go to its end."""
+        if self.looks:
+            self.w.do("br label %leave")
+            self.w.label("leave")
+        return self.text()
 
     def text(self, result: str = "void") -> str:
         """What was written, and a return."""
@@ -153,43 +213,47 @@ class Function(Expressions):
                 )
 
     def loop(self, stmt: For) -> None:
-        w = self.w
-        start, stop = self.value(stmt.start), self.value(stmt.stop)
-        if stmt.kind is LoopKind.UNROLLED and is_literal(start) and is_literal(stop):
+        start, stop = self.ends(stmt)
+        literal = is_literal(start) and is_literal(stop)
+        if stmt.kind is LoopKind.UNROLLED and literal:
             for count in range(int(start), int(stop), stmt.step):
                 self.names[stmt.counter.name] = str(count)
                 self.statements(stmt.body)
             return
-        if stmt.kind is LoopKind.PARALLEL and self.range is not None:
-            start, stop = self.range
-        certain = is_literal(start) and is_literal(stop) and int(start) < int(stop)
         dtype = stmt.counter.dtype
-        order = "s" if dtype.is_signed else "u"
         turns = self.looks.get(id(stmt), 0)
-        if is_literal(start) and is_literal(stop) and (int(stop) - int(start)) <= turns * stmt.step:
+        if literal and int(stop) - int(start) <= turns * stmt.step:
             turns = 0  # it is over before it would look
         if dtype.bits < 64:  # no strip begins where its counter cannot
             turns = min(turns, 1)
+        certain = self.some if stmt is self.ranged else _certain(start, stop)
         if turns > 1:
-            self.strips(stmt, start, stop, turns, certain)
-            return
-        with w.loop(start, stop, stmt.step, register(dtype), order, certain, self.look if turns else None) as counter:
+            with self.strips(stmt, start, stop, turns, certain) as (first, end):
+                self.turns(stmt, first, end, certain=True)
+        else:
+            self.turns(stmt, start, stop, certain, self.look if turns else None)
+
+    def ends(self, stmt: For) -> tuple[str, str]:
+        """Where a loop begins and ends."""
+        return ("%begin", "%end") if stmt is self.ranged else (self.value(stmt.start), self.value(stmt.stop))
+
+    def turns(self, stmt: For, start: str, stop: str, certain: bool, between: Callable[[], None] | None = None) -> None:
+        kind, order = register(stmt.counter.dtype), "s" if stmt.counter.dtype.is_signed else "u"
+        with self.w.loop(start, stop, stmt.step, kind, order, certain, between) as counter:
             self.names[stmt.counter.name] = counter
             self.mutable.pop(stmt.counter.name, None)
             self.statements(stmt.body)
 
-    def strips(self, stmt: For, start: str, stop: str, turns: int, certain: bool) -> None:
-        """A loop as one over strips of so many turns, between which the kernel looks whether it is to stop."""
+    @contextmanager
+    def strips(self, stmt: For, start: str, stop: str, turns: int, certain: bool) -> Iterator[tuple[str, str]]:
+        """A loop over strips of so many turns of a loop, between which the kernel looks whether it is to stop."""
         w, kind = self.w, register(stmt.counter.dtype)
         order = "s" if stmt.counter.dtype.is_signed else "u"
         length = turns * stmt.step
         with w.loop(start, stop, length, kind, order, certain, self.look) as first:
             after = w.op(f"add {kind} {first}, {length}")
             end = w.op(f"select i1 {w.op(f'icmp {order}lt {kind} {after}, {stop}')}, {kind} {after}, {kind} {stop}")
-            with w.loop(first, end, stmt.step, kind, order, certain=True) as counter:
-                self.names[stmt.counter.name] = counter
-                self.mutable.pop(stmt.counter.name, None)
-                self.statements(stmt.body)
+            yield first, end
 
     def look(self) -> None:
         """Leaves the kernel if it is to stop."""

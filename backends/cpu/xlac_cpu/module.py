@@ -68,7 +68,7 @@ def emit(
         symbol = written.get(text)
         if symbol is None:
             symbol = written[text] = f"k{len(written)}_{kernel.name}"
-            if len(groups[-1].functions) >= KERNELS or groups[-1].size + len(text.body) > LETTERS:
+            if len(groups[-1].functions) >= KERNELS or groups[-1].size + text.letters > LETTERS:
                 groups.append(_Group())
             groups[-1].add(symbol, text, needed)
         symbols[kernel] = symbol
@@ -103,9 +103,9 @@ class _Group:
         self.size = 0
 
     def add(self, symbol: str, text: Text, needed: dict[str, None]) -> None:
-        self.functions[symbol] = f"define hidden void @{symbol}({text.parameters}) #0 {{\n{text.body}"
+        self.functions[symbol] = text.named(symbol)
         self.declarations.update(needed)
-        self.size += len(text.body)
+        self.size += text.letters
 
 
 def _render(machine: Machine, group: _Group, functions: list[str], outside: list[tuple[str, str]]) -> str:
