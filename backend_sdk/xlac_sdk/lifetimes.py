@@ -55,7 +55,7 @@ def check(program: Program) -> None:
     known = set(program.slots)
     for slot in (*program.inputs, *program.outputs):
         if slot not in known:
-            raise VerifyError(f"'{slot.symbol}' is not among the program's slots")
+            raise VerifyError(f"{slot.told} is not among the program's slots")
     for case in program.cases:
         _possible(program, case)
     for steps in _walks(program):
@@ -109,11 +109,11 @@ def _placed(program: Program, slot: Slot) -> None:
     if slot.role in (Role.TEMPORARY, Role.STATE):
         block = program.arena_bytes if slot.role is Role.TEMPORARY else program.state_bytes
         if slot.offset < 0 or slot.offset + slot.nbytes > block:
-            raise VerifyError(f"slot '{slot.symbol}' takes {_bytes(slot)} of a block of {block}")
+            raise VerifyError(f"{slot.told} takes {_bytes(slot)} of a block of {block}")
         if slot.nbytes and slot.offset % slot.align:
-            raise VerifyError(f"slot '{slot.symbol}' at byte {slot.offset} is not aligned to {slot.align}")
+            raise VerifyError(f"{slot.told} at byte {slot.offset} is not aligned to {slot.align}")
     if slot.role is Role.CONSTANT and slot.symbol not in program.constants:
-        raise VerifyError(f"constant '{slot.symbol}' has no data")
+        raise VerifyError(f"constant {slot.told} has no data")
 
 
 def _offset(slot: Slot) -> int:
@@ -164,7 +164,7 @@ class _Steps:
         if one.offset < other.offset + other.nbytes and other.offset < one.offset + one.nbytes:
             a, b = self.lives[one], self.lives[other]
             raise VerifyError(
-                f"slots '{one.symbol}' ({_bytes(one)}, live from step {a.first} to {a.last}) and '{other.symbol}' "
+                f"slots {one.told} ({_bytes(one)}, live from step {a.first} to {a.last}) and {other.told} "
                 f"({_bytes(other)}, live from step {b.first} to {b.last}) share memory while both are live"
             )
 
@@ -178,7 +178,7 @@ class _Steps:
                     self.launch(step)
                 case Copy(target=target, source=source, count=count):
                     if target.slot.dtype is not source.slot.dtype:
-                        raise VerifyError(f"a copy from '{source.slot.symbol}' to '{target.slot.symbol}' changes the dtype")
+                        raise VerifyError(f"a copy from {source.slot.told} to {target.slot.told} changes the dtype")
                     many = self.known(count)
                     self.touch(source, many, reads=True, writes=False, who="a copy")
                     self.touch(target, many, reads=False, writes=True, who="a copy")
@@ -203,7 +203,7 @@ class _Steps:
                     self.steps(next((case.steps for case in cases if case is self.case), otherwise))
                 case Stamp(log=log):
                     if log.slot.dtype is not DType.I64:
-                        raise VerifyError(f"the log '{log.slot.symbol}' of a stamp is {log.slot.dtype}, not i64")
+                        raise VerifyError(f"the log {log.slot.told} of a stamp is {log.slot.dtype}, not i64")
                     self.touch(log, log.slot.size - self.known(log.offset), reads=False, writes=True, who="a stamp")
                 case Call(name=name, arguments=arguments, shapes=shapes):
                     for number, argument in enumerate(arguments):
@@ -242,7 +242,7 @@ class _Steps:
         for buffer, argument in zip(kernel.parameters, step.arguments, strict=True):
             if buffer.dtype is not argument.slot.dtype:
                 raise VerifyError(
-                    f"kernel {kernel.name}: '{buffer.name}' holds {buffer.dtype}, slot '{argument.slot.symbol}' {argument.slot.dtype}"
+                    f"kernel {kernel.name}: '{buffer.name}' holds {buffer.dtype}, {argument.slot.told} {argument.slot.dtype}"
                 )
             count = buffer.size if isinstance(buffer.size, int) else extent(buffer.size, names)
             reads, writes = buffer.access in (Access.READ, Access.UPDATE), buffer.access is not Access.READ
@@ -256,22 +256,22 @@ class _Steps:
         """Checks one argument and records that its slot is used now."""
         slot = argument.slot
         if slot not in self.slots:
-            raise VerifyError(f"{who} uses slot '{slot.symbol}', which the program does not declare")
+            raise VerifyError(f"{who} uses {slot.told}, which the program does not declare")
         low = high = self.known(argument.offset)
         size = self.known(slot.elements)
         for counter, stride in argument.strides:
             if counter not in self.counts:
-                raise VerifyError(f"{who} moves '{slot.symbol}' with '{counter}', which no loop around counts")
+                raise VerifyError(f"{who} moves {slot.told} with '{counter}', which no loop around counts")
             if not self.counts[counter]:
                 return  # no turn of that loop is taken
             reach = self.known(stride) * (self.counts[counter] - 1)
             low, high = low + min(0, reach), high + max(0, reach)
         if low < 0 or high + count > size:
-            raise VerifyError(f"{who} reaches elements {low} to {high + count} of '{slot.symbol}', which has {size}")
+            raise VerifyError(f"{who} reaches elements {low} to {high + count} of {slot.told}, which has {size}")
         if writes and not foreign and slot.role in (Role.INPUT, Role.CONSTANT):
-            raise VerifyError(f"{who} writes '{slot.symbol}', which is only read")
+            raise VerifyError(f"{who} writes {slot.told}, which is only read")
         if reads and count and slot.role in (Role.TEMPORARY, Role.OUTPUT) and slot not in self.written:
-            raise VerifyError(f"{who} {'updates' if writes else 'reads'} '{slot.symbol}' before anything was written there")
+            raise VerifyError(f"{who} {'updates' if writes else 'reads'} {slot.told} before anything was written there")
         if writes:
             self.written.add(slot)
         life = self.lives.setdefault(slot, _Life(self.now, self.now))
@@ -292,4 +292,4 @@ class _Steps:
                     continue
                 start, also_start = self.known(one.offset), self.known(other.offset)
                 if start < also_start + more and also_start < start + count:
-                    raise VerifyError(f"{who} is given '{one.slot.symbol}' twice, and writes it")
+                    raise VerifyError(f"{who} is given {one.slot.told} twice, and writes it")

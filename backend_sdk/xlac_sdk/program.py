@@ -66,6 +66,13 @@ class Slot:
     origin: Origin | None = None
 
     @property
+    def told(self) -> str:
+        """What messages call it: as the user does where there is such a name, else by the node that it is for."""
+        if self.name or self.origin is None:
+            return f"'{self.name or self.symbol}'"
+        return f"the scratch memory of '{self.origin.name}'"
+
+    @property
     def elements(self) -> Dim:
         """How many there are, over the program's sizes."""
         return volume(self.shape)

@@ -183,7 +183,7 @@ def test_the_arena_starts_poisoned() -> None:
 def test_a_step_out_of_its_slot_is_a_fault() -> None:
     x, y = Slot("x", "sx", F32, (4,), Role.INPUT), Slot("y", "sy", F32, (4,), Role.OUTPUT)
     program = Program("p", (x,), (y,), (x, y), (Copy(Argument(y), Argument(x, 1), 4),), {})
-    with pytest.raises(KernelFault, match="elements 1 to 5 of 'sx', which has 4"):
+    with pytest.raises(KernelFault, match="elements 1 to 5 of 'x', which has 4"):
         Interpreter(program).run({"x": np.ones(4, "f4")}, {"y": np.ones(4, "f4")})
 
 

@@ -173,7 +173,7 @@ def test_a_planted_lifetime_is_caught_by_name() -> None:
 
     slots = tuple(planted.get(s, s) for s in good.slots)
     bad = Program("p", good.inputs, good.outputs, slots, tuple(map(moved, good.steps)), {}, 128)
-    with pytest.raises(VerifyError, match=r"slots 's_a' .* and 's_b' .* share memory while both are live"):
+    with pytest.raises(VerifyError, match=r"slots 'a' .* and 'b' .* share memory while both are live"):
         verify_program(bad)
 
 
@@ -213,7 +213,7 @@ def test_memory_may_be_given_on() -> None:
         ("reaches elements 0 to 8 of 'b'", program((A, B), Repeat("n", 3, (copy(B, A, strides=(("n", 2),)),)))),
         ("moves 'b' with 'm', which no loop around counts", program((A, B), copy(B, A, strides=(("m", 2),)))),
         ("is given 'b' twice, and writes it", program((A, B), copy(B, A), copy(B, B))),
-        ("uses slot 'b', which the program does not declare", program((A,), copy(B, A))),
+        ("uses 'b', which the program does not declare", program((A,), copy(B, A))),
         ("constant 'c' has no data", program((slot("c", Role.CONSTANT),))),
         ("takes 2 buffers, not 1", program((A, B), Launch(Kernel("k", (X, Y), ()), (Argument(A),)))),
         ("a case is for 'k', which is no size", program((A, B), chosen(K, 4))),

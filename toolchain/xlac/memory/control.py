@@ -74,7 +74,7 @@ def while_loop(
     test, turn = closed(op.cond), closed(op.body)
     steps = planner.copies(list(zip(given, carry, (p.type for p in turn.inputs), strict=True)))
     with planner.lifetimes.loop():
-        flag = planner.temporary(Type(DType.BOOL, ()))
+        flag = planner.temporary(Type(DType.BOOL, ()), next(iter(test.outputs.values())).origin, is_value=False)
         for place in carry:
             planner.lifetimes.use(place.slot)
         known = dict(zip(test.inputs, carry, strict=True))

@@ -56,4 +56,4 @@ def check(program: Program, limit: int, weights_in_memory: bool) -> None:
 
 def _about(slot: Slot) -> str:
     shape = ", ".join(map(str, slot.shape))
-    return f"'{slot.name or slot.symbol}' {slot.dtype}[{shape}]"
+    return f"{slot.told} {slot.dtype}[{shape}]"

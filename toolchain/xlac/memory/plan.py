@@ -109,8 +109,9 @@ class Planner:
         self.slots.append(slot)
         return slot
 
-    def temporary(self, type: Type, origin: Origin | None = None) -> Argument:
-        slot = self.slot(Role.TEMPORARY, type, origin.name if origin else "", f"t{len(self.slots)}", origin)
+    def temporary(self, type: Type, origin: Origin | None = None, is_value: bool = True) -> Argument:
+        """Memory for a value, or for what else is needed to compute that of the origin."""
+        slot = self.slot(Role.TEMPORARY, type, origin.name if origin and is_value else "", f"t{len(self.slots)}", origin)
         self.lifetimes.use(slot)
         return Argument(slot)
 
@@ -175,10 +176,10 @@ class Planner:
         origins = tuple(dict.fromkeys(n.origin for n in group.nodes if n.origin))
         for copying in scheduled.copies:
             source = self.place(copying.source, places)
-            target = self.value(copying.target, places, scratch)
+            target = self.value(copying.target, places, scratch, group)
             steps += self.copies([(source, target, copying.source.type)])
         for launching in scheduled.launches:
-            arguments = tuple(self.value(v, places, scratch) for v in launching.arguments)
+            arguments = tuple(self.value(v, places, scratch, group) for v in launching.arguments)
             for argument in arguments:
                 self.lifetimes.use(argument.slot)
             if launching.backward is not None:
@@ -191,7 +192,7 @@ class Planner:
 
     def call(self, calling: Calling, group: Group, places: Places, scratch: dict[Scratch, Argument]) -> Call:
         """An operation of the target's own, for one group."""
-        arguments = tuple(self.value(v, places, scratch) for v in calling.arguments)
+        arguments = tuple(self.value(v, places, scratch, group) for v in calling.arguments)
         for argument in arguments:
             self.lifetimes.use(argument.slot)
         self.lifetimes.tick()
@@ -226,7 +227,7 @@ class Planner:
         whole = not place.offset and not place.strides and room == output.type.size * output.type.dtype.nbytes
         return place if whole and self.lifetimes.local(place.slot) else None
 
-    def value(self, value: Value, places: Places, scratch: dict[Scratch, Argument]) -> Argument:
+    def value(self, value: Value, places: Places, scratch: dict[Scratch, Argument], group: Group) -> Argument:
         match value:
             case Node():
                 return self.place(value, places)
@@ -235,7 +236,10 @@ class Planner:
             case Scratch():
                 if value not in scratch:
                     type = Type(value.dtype, (value.size,))
-                    scratch[value] = self.kept(type, "", f"s{len(self.slots)}") if value.lasting else self.temporary(type)
+                    origin = group.hero.origin
+                    scratch[value] = (
+                        self.kept(type, "", f"s{len(self.slots)}", origin) if value.lasting else self.temporary(type, origin, is_value=False)
+                    )
                 return scratch[value]
 
     def copies(self, moves: Sequence[tuple[Argument, Argument, Type]]) -> list[Step]:
@@ -247,7 +251,7 @@ class Planner:
         for source, target, what in moves:
             kept = source
             if source.slot in targets:
-                kept = self.temporary(what)
+                kept = self.temporary(what, source.slot.origin, is_value=False)
                 steps.append(self.copy(source, kept, what))
             ready.append((kept, target, what))
         return steps + [self.copy(*move) for move in ready]  # in the order of the clock, which tells how long each is kept
