@@ -185,3 +185,21 @@ def test_the_command_copies_them_too(spec: Path, monkeypatch: pytest.MonkeyPatch
     assert status(command) == 2 and "XL3017" in capsys.readouterr().err
     save(spec.parent / "w.safetensors", 1.0)
     assert status([*command, "--copy-weights"]) == 0 and "[[1. 1." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["bench", "profile"])
+def test_commands_that_measure_copy_them_too(command: str, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that looks at a file that was written to is refused; copies are not looked at."""
+    from xlac.compiled import Compiled
+
+    real = Compiled.__call__
+
+    def late(self: Compiled, *args: Any, **named: Any) -> Any:
+        overwrite(spec.parent / "w.safetensors")
+        return real(self, *args, **named)
+
+    monkeypatch.setattr(Compiled, "__call__", late)
+    given = [command, str(spec), "--dim", "n=1", "--seconds", "0.01"]
+    assert status(given) == 2
+    save(spec.parent / "w.safetensors", 1.0)
+    assert status([*given, "--copy-weights"]) == 0
