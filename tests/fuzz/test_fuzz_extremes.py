@@ -44,6 +44,7 @@ HOSTILE = Path(__file__).parent / "found"
 
 
 @pytest.mark.parametrize("name", ["split_to_sequence_of_2_31", "split_to_sequence_of_2_20", "tfidf_with_2_31_gaps", "unique_of_2_31_columns", "average_pool_of_2_31_borders"])
+@pytest.mark.sampled(2)
 def test_counts_come_before_work(name: str) -> None:
     """Small models that asked for gigabytes or minutes: now a second of work at most, and few bytes."""
     one = replace(target("onnx_models"), seconds=8, memory=400 << 20)

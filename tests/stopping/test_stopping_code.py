@@ -35,6 +35,7 @@ def functions(name: str, folder: Path, threads: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.sampled(3)
 def test_loops_are_what_they_would_be(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They differ in where they begin and end."""
     ours = functions(name, tmp_path, 1)
@@ -51,6 +52,7 @@ def test_loops_are_what_they_would_be(name: str, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.sampled(3)
 def test_no_strip_looks(name: str, tmp_path: Path) -> None:
     ours = functions(name, tmp_path, 2)
     strips = [symbol for symbol in ours if symbol.endswith(".strip")]

@@ -145,6 +145,8 @@ class Cholesky(Composite):
         found = [Sample((Type(DType.F32, s),), {}, ("positive",)) for s in ((1, 1), (0, 2, 2), (3, 1, 1))]
         return [*found, Sample((Type(DType.F64, (1, 1)),), {"lower": False}, ("positive",))]
 
+LONGEST = 1 << 14  # of an axis, whose transform is a product with a matrix of its square
+
 
 @declare
 class Fft(Composite):
@@ -167,7 +169,7 @@ class Fft(Composite):
         size: Dim = real.shape[normal_axis(self.axis, real.rank)]
         if not isinstance(size, int):
             raise ShapeError(f"fft needs to know the size of its axis, got {real}", operand=0)
-        check_table(self.mnemonic, size * size, real)
+        check_table(self.mnemonic, size * size, real, LONGEST**2)
         return real, real
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:

@@ -15,7 +15,7 @@ SIGNED = frozenset(d for d in DType if d.is_signed)
 NUMBERS = FLOATS | INTEGERS
 BITS = INTEGERS | {DType.BOOL}
 ANY = frozenset(DType)
-TABLE = 1 << 24  # numbers of a constant that an expansion makes as sizes ask
+TABLE = 1 << 26  # numbers of a constant that an expansion makes as sizes ask
 
 
 def names(dtypes: frozenset[DType]) -> str:
@@ -31,10 +31,10 @@ def dims(shape: Shape) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
-def check_table(mnemonic: str, count: float, x: Type) -> None:
+def check_table(mnemonic: str, count: float, x: Type, most: int = TABLE) -> None:
     """That what an operation expands to holds no constant of a size that nobody means: counted before it is made."""
-    if count > TABLE:
-        raise ShapeError(f"{mnemonic} of {x} needs a constant of {count:.3g} numbers; at most {TABLE:,} are made", operand=0)
+    if count > most:
+        raise ShapeError(f"{mnemonic} of {x} needs a constant of {count:.3g} numbers; at most {most:,} are made", operand=0)
 
 
 def check_dtype(mnemonic: str, x: Type, accepts: frozenset[DType], operand: int = 0) -> None:
