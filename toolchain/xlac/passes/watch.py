@@ -16,27 +16,33 @@ from functools import partial
 import numpy as np
 
 from xlac.failures import FACT, WORDS, Check
-from xlac.ir.dims import Shape, bounds, volume
+from xlac.ir.dims import Shape
 from xlac.ir.faults import INFINITY, NAN, Fault
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Elementwise
-from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.control import Call, Cond, Pick, Scan, While
 from xlac.ops.convert import Cast
-from xlac.ops.faults import both, either, extent
+from xlac.ops.faults import both
 from xlac.ops.formula import Formula
 from xlac.ops.leaf import Const, Iota, Param
-from xlac.ops.native import Abs
-from xlac.ops.scalar import And, Scalar, Shr
-from xlac_sdk.dtypes import DType
+from xlac.ops.scalar import Scalar
+from xlac.passes.watch_nodes import (
+    WIDE,
+    as_row,
+    element_at,
+    empty_record,
+    first_failure,
+    first_of,
+    first_position,
+    has,
+    no_position,
+    zero,
+)
 
-WIDE = DType.I64
-RECORD = Type(WIDE, (WORDS,))
 TOGETHER = 16  # records that are made by one operation
 MOST = 100  # checks that one reduction looks for
-SHORT, LONG = 24, 48  # bits of a position that share an integer of 32, or of 64, with the number of a check
 LEAVES = (Param, Const, Iota)
 
 
@@ -89,7 +95,7 @@ class _Sheet:
 
     def __init__(self, watch: _Watch, record: Node | None = None) -> None:
         self.watch = watch
-        self.rows: list[Node] = [] if record is None else [_row(record)]
+        self.rows: list[Node] = [] if record is None else [as_row(record)]
         self.began = len(self.rows)
         self.open: list[tuple[Node, Node, Node | None]] = []  # number (0: fine), position, value there
         self.groups: dict[Shape, list[tuple[Fault, Node]]] = {}  # what is looked for in one pass over values of a shape
@@ -141,7 +147,7 @@ class _Sheet:
                     continue
                 first = self.first(node, kind)
                 for i in given:
-                    first = build.select(build.compare(self.first(i, kind), "eq", _none(i)), first, _none(node))
+                    first = build.select(build.compare(self.first(i, kind), "eq", no_position(i)), first, no_position(node))
                 self.add(Fault(kind, node, told), node, first)
 
     def pointwise(self, fault: Fault, given: Sequence[Node], node: Node) -> None:
@@ -161,28 +167,28 @@ class _Sheet:
             before = len(self.watch.checks)
             for fault, node in group:
                 self.watch.checks.append(Check.of(fault.kind, fault.told, node.origin, fault.bad.shape, None))
-            code, position = _least([fault.bad for fault, _ in group])
-            self.note_found(build.select(build.compare(code, "eq", len(group)), _zero(), build.add(code, before + 1)), position)
+            code, position = first_of([fault.bad for fault, _ in group])
+            self.note_found(build.select(build.compare(code, "eq", len(group)), zero(), build.add(code, before + 1)), position)
 
     def first(self, node: Node, kind: str) -> Node:
         """The first position of NaN or infinity in a value."""
         key = (node, kind)
         if key not in self.firsts:
-            self.firsts[key] = _first(has(node, kind))
+            self.firsts[key] = first_position(has(node, kind))
         return self.firsts[key]
 
     def note(self, fault: Fault, node: Node) -> None:
-        self.add(fault, node, _first(fault.bad))
+        self.add(fault, node, first_position(fault.bad))
 
     def add(self, fault: Fault, node: Node, first: Node) -> None:
         """Notes a check whose first position at fault is known."""
         value = fault.value
-        shown = None if value is None else _at(value, first)
+        shown = None if value is None else element_at(value, first)
         self.watch.checks.append(
             Check.of(fault.kind, fault.told, node.origin, fault.bad.shape, value.type.dtype if value is not None else None)
         )
         number = build.constant(len(self.watch.checks), WIDE)
-        self.note_found(build.select(build.compare(first, "eq", _none(fault.bad)), _zero(), number), build.cast(first, WIDE), shown)
+        self.note_found(build.select(build.compare(first, "eq", no_position(fault.bad)), zero(), number), build.cast(first, WIDE), shown)
 
     def note_found(self, number: Node, position: Node, value: Node | None = None) -> None:
         self.open.append((number, position, value))
@@ -205,13 +211,13 @@ class _Sheet:
         """The row of the first check that failed; None where there is nothing to check."""
         self.together()
         self.close()
-        return None if len(self.rows) == self.began else _chosen(self.rows)
+        return None if len(self.rows) == self.began else first_failure(self.rows)
 
     def took(self, record: Node) -> None:
         """Notes what a loop or branch found."""
         self.together()
         self.close()
-        self.rows.append(_row(record))
+        self.rows.append(as_row(record))
 
     # ---- control -----------------------------------------------------------------------------
 
@@ -233,7 +239,7 @@ class _Sheet:
         made = [self.watch.body(branch) for branch in branches]
         if not any(made):
             return None
-        nothing = [one or Graph(b.name, b.inputs, {**b.outputs, "$checks": _clear()}) for one, b in zip(made, branches, strict=True)]
+        nothing = [one or Graph(b.name, b.inputs, {**b.outputs, "$checks": empty_record()}) for one, b in zip(made, branches, strict=True)]
         return self.split(Cond(tuple(nothing)), node, node.inputs, len(node.results))
 
     def scan(self, node: Node, scan: Scan) -> tuple[Node, ...] | None:
@@ -243,7 +249,7 @@ class _Sheet:
             return None
         before, after = node.inputs[: scan.carries], node.inputs[scan.carries :]
         op = replace(scan, body=body, carries=scan.carries + 2)
-        return self.split(op, node, (*before, _clear(), _zero(), *after), scan.carries)
+        return self.split(op, node, (*before, empty_record(), zero(), *after), scan.carries)
 
     def loop(self, node: Node, loop: While) -> tuple[Node, ...] | None:
         assert loop.cond is not None and loop.body is not None
@@ -256,7 +262,7 @@ class _Sheet:
         (goes,) = loop.cond.outputs.values()
         fine = build.compare(build.reshape(build.cut(record, 0, 0, 1), ()), "eq", 0)
         cond = Graph(loop.cond.name, (*loop.cond.inputs, record, turn), {"more": both(goes, fine)})
-        results = self.split(While(cond, body), node, (*node.inputs, _clear(), _zero()), count)
+        results = self.split(While(cond, body), node, (*node.inputs, empty_record(), zero()), count)
         if asked is not None:  # of the values that ended the loop
             self.took(build.results(Node.of(Call(asked, loop.cond.name), *results, origin=node.origin))[1])
         return results
@@ -292,99 +298,3 @@ class _Sheet:
         outputs = [*results[:carries], turned, now, *results[carries:]]
         inputs = tuple(new.get(node, node) for node in body.inputs)
         return Graph(body.name, (*inputs[:carries], record, turn, *inputs[carries:]), {f"y{n}": node for n, node in enumerate(outputs)})
-
-
-# ---- nodes -----------------------------------------------------------------------------------
-
-
-def has(x: Node, kind: str) -> Node:
-    """Where a value is NaN, or infinite."""
-    if kind == NAN:
-        return build.compare(x, "ne", x)
-    return build.compare(Node.of(Abs(), x), "eq", build.like(float("inf"), x))
-
-
-def _counts(x: Node) -> DType:
-    """The integers that number the elements of a value; the largest stands for none of them."""
-    return DType.I32 if bounds(volume(x.shape))[1] < np.iinfo(np.int32).max else WIDE
-
-
-def _none(x: Node) -> Node:
-    dtype = _counts(x)
-    return build.constant(np.iinfo(dtype.numpy).max, dtype)
-
-
-def _numbered(x: Node, dtype: DType) -> Node:
-    """The row-major position of every element of a value."""
-    return build.reshape(build.iota((volume(x.shape),), 0, dtype), x.shape)
-
-
-def _first(bad: Node) -> Node:
-    """The first position that is true."""
-    code, position = _least([bad])
-    dtype = _counts(bad)
-    return build.select(build.compare(code, "eq", 0), build.cast(position, dtype), _none(bad))
-
-
-def _least(bad: Sequence[Node]) -> tuple[Node, Node]:
-    """The first of some conditions of one shape that is true anywhere, and the first position where it is.
-
-    Where none is, that is their number, and nothing. The last axis is reduced by itself, as most kernels read a
-    value anyway, in 32 bits where it is short enough: check and position are the high and low bits of one integer.
-    """
-    shape = bad[0].shape
-    rows, columns = (shape[:-1], shape[-1]) if shape else ((), 1)
-    short = bounds(columns)[1] <= 1 << SHORT
-    dtype, bits = (DType.I32, SHORT) if short else (WIDE, LONG)
-    codes = build.full(len(bad) << bits, shape, dtype)
-    for number, condition in reversed(list(enumerate(bad))):
-        codes = build.select(condition, build.full(number << bits, shape, dtype), codes)
-    if shape:
-        column = build.spread(build.iota((columns,), 0, dtype), shape, (len(rows),))
-        codes = build.reduce(either(codes, column), "min", len(rows))
-    low = build.full((1 << bits) - 1, codes.shape, dtype)
-    code = build.cast(Node.of(Shr(), codes, build.full(bits, codes.shape, dtype)), WIDE)
-    place = build.cast(Node.of(And(), codes, low), WIDE)
-    if rows:
-        start = build.mul(_numbered(codes, WIDE), build.spread(extent(columns), codes.shape, ()))
-        keys = either(build.mul(code, 1 << LONG), build.add(start, place))
-        least = build.reduce(keys, "min")
-        code = Node.of(Shr(), least, build.constant(LONG, WIDE))
-        place = Node.of(And(), least, build.constant((1 << LONG) - 1, WIDE))
-    return code, place
-
-
-def _at(value: Node, first: Node) -> Node:
-    """The element at a position, as i64; 0 where there is none."""
-    wide = build.cast(value, WIDE)
-    if not value.shape:
-        return wide
-    here = build.compare(_numbered(value, _counts(value)), "eq", build.spread(first, value.shape, ()))
-    return build.reduce(build.select(here, wide, build.like(0, wide)), "add")
-
-
-def _row(record: Node) -> Node:
-    return build.reshape(record, (1, WORDS))
-
-
-def _zero() -> Node:
-    return build.constant(0, WIDE)
-
-
-def _clear() -> Node:
-    """A record of nothing."""
-    return build.constant(np.zeros(WORDS, np.int64))
-
-
-def _chosen(rows: Sequence[Node]) -> Node:
-    """The first of some rows that says of a failure, or the last of them."""
-    table = build.concat(list(rows), 0)
-    count = table.shape[0]
-    assert isinstance(count, int)
-    if count == 1:
-        return build.reshape(table, (WORDS,))
-    failed = build.compare(build.reshape(build.cut(table, 1, 0, 1), (count,)), "ne", 0)
-    place = build.select(failed, build.iota((count,), 0), build.full(count - 1, (count,), WIDE))
-    return build.take(table, build.reduce(place, "min"), 0)
-
-
