@@ -101,7 +101,7 @@ const size_t bytes[] = {@bytes};
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="make test-cross installs valgrind")
 @pytest.mark.parametrize("tool", ["memcheck", "helgrind"])
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "loop_scan", "branch_cond"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_valgrind_finds_nothing(spec: str, tool: str, tmp_path: Path) -> None:
     """Two threads at once, every array in a block of its own: no byte outside of them, none undefined, no race."""
     folder = build(spec, tmp_path / "out", "--emit", "o,h", "--cpu", "x86-64-v3", "--triple", "x86_64-unknown-linux-gnu")

@@ -150,6 +150,7 @@ def test_one_artefact_takes_every_size_within_its_bounds(
 
 
 @pytest.mark.parametrize("static", [[], ["--static"]])
+@pytest.mark.sampled(2)
 def test_a_program_takes_its_sizes_from_its_files(static: list[str], tmp_path: Path) -> None:
     folder = build("digits", tmp_path / "out", "--dim", "batch=1..12", "--emit", "exe", *static)
     for batch in (1, 7, 12, 13):

@@ -111,7 +111,7 @@ def plain(spec: Path) -> Any:
     ("cpu", {}), ("cpu", {"sizes": "symbolic"}), ("c", {"sizes": "symbolic"}), ("reference", {"sizes": "symbolic"}),
     ("cpu", {"sizes": "symbolic", "variants": [{"T": 5}], "threads": 2}),
 ])  # fmt: skip
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_each_place(target: str, options: Any, spec: Path, plain: Any) -> None:
     model = xlac.compile(spec, target, checked=True, **options)
     for bad, *wanted in [({}, "", "", None, None, 0), *BAD.values()]:

@@ -56,7 +56,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("package", NEEDING)
 def test_a_missing_package_is_one_line(package: str, models: Path) -> None:
     lines = ["check m.onnx", "check m.mlir", "check m.pt2", "check m.yaml", "run m.yaml --target reference", "import m.onnx -o i.yaml",

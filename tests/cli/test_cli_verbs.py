@@ -196,7 +196,7 @@ def test_check_of_a_shipped_spec(spec: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("name", ["int", 'a b"c', "}}{{", "{% raw %}", "naïve π", "*/ evil", "😀", "main", "a.b", "../up"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_names_that_no_c_compiler_likes(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """C keywords, quotes, templates and other scripts as names of everything, through all targets."""
     spec = tmp_path / "spec.yaml"

@@ -82,7 +82,7 @@ def faults(cache: Cache, disk: FaultyDisk) -> Iterator[int]:
         number += 1
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
 @pytest.mark.parametrize("error", [*(errno.errorcode[e] for e in ERRORS), "killed"])

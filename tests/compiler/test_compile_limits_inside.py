@@ -124,6 +124,7 @@ def test_the_memory_plan_ends_inside(name: str, monkeypatch: pytest.MonkeyPatch)
     ("reference", "xlac_sdk.verify._Verifier", "run", 1),
     ("cuda", "xlac_sdk.legalize._Legalizer", "run", 1), ("cuda", "xlac_sdk.ctext._Writer", "block", 40),
 ])  # fmt: skip
+@pytest.mark.sampled(2)
 def test_emission_ends_with_the_kernel_that_is_begun(
     target: str, home: str, name: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,7 @@ def quadratic(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int,
     return {name: (before[name], count) for name, count in after.items() if count - ratio * before[name] > FEW + SHARE * count}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_function_is_quadratic(shape: str) -> None:
     counts = []

@@ -100,6 +100,7 @@ LLVM = "import sys, numpy, xlac; m = xlac.compile(sys.argv[1], dims={'n': 2}, th
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.sampled(2)
 def test_kept_code_is_opened_without_llvm_where_it_was_linked(spec: Path, threads: str) -> None:
     command = [sys.executable, "-c", LLVM, str(spec), threads]
     cold, warm = (subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() for _ in range(2))

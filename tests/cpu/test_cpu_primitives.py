@@ -39,6 +39,7 @@ def everything(dtype: DType, lanes: int) -> tuple[Kernel, dict[str, DType]]:
 
 @pytest.mark.parametrize("cpu", ["", "x86-64-v3"])
 @pytest.mark.parametrize("dtype", [d for d in DType if not d.is_half])
+@pytest.mark.sampled(2)
 def test_every_exact_primitive_agrees(dtype: DType, cpu: str) -> None:
     needs_processor(cpu)
     arrays = {n: samples(dtype, COUNT, seed) for n, seed in zip("abc", (1, 2, 3), strict=True)}

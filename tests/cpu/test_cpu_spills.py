@@ -117,7 +117,7 @@ STACK = re.compile(r"\(%rsp|\[sp[,\]]")
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_inner_loops_leave_the_stack_alone(machine: str) -> None:
     found, allowed = {}, {}
     for name in KERNELS:

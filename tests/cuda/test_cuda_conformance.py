@@ -39,7 +39,7 @@ def of_group(group: str) -> Iterator[Case]:
     return (case for case in cases(described(ARCH)) if case.group == group)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 def test_the_kit(group: str, backend: CudaBackend) -> None:
     target = backend.target(Request())
     outcomes = [outcome for case in of_group(group) for outcome in check(case, backend, target)]
@@ -47,13 +47,14 @@ def test_the_kit(group: str, backend: CudaBackend) -> None:
     assert outcomes and not failed, "\n".join(failed)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_an_operation(mnemonic: str, backend: CudaBackend) -> None:
     outcomes = check_op(OPS[mnemonic], backend)
     failed = [f"{o.case}\n    {o.detail}" for o in outcomes if o.status != "passed"]
     assert outcomes and not failed, f"{len(failed)} of {len(outcomes)} cases:\n" + "\n".join(failed)
 
 
+@pytest.mark.sampled(3)
 def test_an_operation_whose_every_access_is_watched(watched: str, counts: Counts) -> None:
     """No race, nothing out of bounds, no shared memory read before it is written, in any order of blocks and warps."""
     outcomes = check_op(OPS[watched], OnStandin(watched=True))

@@ -58,7 +58,7 @@ CONVOLUTIONS: dict[str, Callable[[DType], Node]] = {
 
 @pytest.mark.parametrize("dtype", [F32, F16, BF16])
 @pytest.mark.parametrize("what", CONVOLUTIONS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_convolutions(what: str, dtype: DType, on_gpu: bool) -> None:
     with AskedDnn(CONVOLUTIONS[what](dtype), precision="fast") as asked:
         assert asked.calls == 1, [asked.lowered.schedules(g).note for g in asked.lowered.partition.groups]
@@ -78,6 +78,7 @@ ATTENTIONS: dict[str, Callable[[DType], Node]] = {
 
 @pytest.mark.parametrize("dtype", [F16, BF16])
 @pytest.mark.parametrize("what", ATTENTIONS)
+@pytest.mark.sampled(2)
 def test_attention(what: str, dtype: DType) -> None:
     with AskedDnn(ATTENTIONS[what](dtype), precision="fast") as asked:
         assert asked.calls == 1, [asked.lowered.schedules(g).note for g in asked.lowered.partition.groups]

@@ -114,13 +114,13 @@ def agree(case: str, backend: CudaBackend) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_products(case: str, backend: CudaBackend) -> None:
     agree(case, backend)
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_products_whose_every_access_is_watched(case: str, counts: Counts, request: pytest.FixtureRequest) -> None:
     """No race, nothing out of bounds, no shared memory read before it is written."""
     if case not in ("f32", "bf16 nn", "many queries") and not request.config.getoption("--all"):
@@ -151,6 +151,7 @@ def test_a_program_with_warp_groups_is_an_artefact(tmp_path: Path) -> None:
 
 @compiles
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.sampled(2)
 def test_large_products_spill_no_registers(arch: str) -> None:
     """One file with what matters; its threads leave room for each other."""
     outputs = [

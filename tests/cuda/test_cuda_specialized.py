@@ -88,6 +88,7 @@ def right(found: NDArray[Any], given: Arrays) -> bool:
 
 
 @pytest.mark.parametrize("seed", ["0", "5"])
+@pytest.mark.sampled(2)
 def test_it_runs_in_any_order(counts: Counts, monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     monkeypatch.setenv("STANDIN_SEED", seed)
     given, model = drawn(0), compiled()
@@ -96,7 +97,7 @@ def test_it_runs_in_any_order(counts: Counts, monkeypatch: pytest.MonkeyPatch, s
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_planted_fault_is_caught(counts: Counts, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("PLANTED", str(1 + list(FAULTS).index(name)))
     model = compiled()

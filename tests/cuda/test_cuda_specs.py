@@ -20,7 +20,7 @@ LARGE = {"softmax": 1e-6, "layernorm_gelu": 1e-5, "bert_layer": 1e-4, "lstm_3x60
 
 
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_spec_beside_float64(name: str, backend: CudaBackend) -> None:
     if name in LARGE and isinstance(backend, OnStandin):
         pytest.skip("too large for a CPU: make test-gpu")

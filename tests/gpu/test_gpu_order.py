@@ -118,7 +118,7 @@ def atomics(program: Program) -> list[Store]:
 
 @pytest.mark.parametrize(("shape", "axis"), [((1,), 0), ((0,), 0), ((65,), 0), ((256,), 0), ((257,), 0), ((2000,), 0), ((3, 300), 1), ((300, 3), 0), ((2, 90, 3), 1), ((40, 9), 1)])
 @pytest.mark.parametrize(("combine", "reverse", "exclusive"), [("add", False, False), ("max", True, False), ("add", False, True), ("min", True, True)])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_running_combinations(shape: tuple[int, ...], axis: int, combine: str, reverse: bool, exclusive: bool) -> None:
     for dtype in (DType.F32, DType.I64, DType.BF16):
         agree(Node.of(Cumulative(axis=axis, combine=combine, reverse=reverse, exclusive=exclusive), param("x", shape, dtype)))

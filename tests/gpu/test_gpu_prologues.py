@@ -62,7 +62,7 @@ def written(program: Program) -> set[object]:
     ],
     ids=["bf16", "few rows", "groups", "turned", "f32", "open"],
 )  # fmt: skip
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_weights_are_dequantised_on_their_way(node: Node) -> None:
     """Scales and zero points of columns or groups; one kernel."""
     sizes = {"m": 17} if not isinstance(node.shape[0], int) else {}

@@ -22,6 +22,7 @@ DISTRIBUTIONS = {
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS)
+@pytest.mark.sampled(2)
 def test_wheel_holds_what_it_should(folder: str, tmp_path: Path) -> None:
     package, source = DISTRIBUTIONS[folder]
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]

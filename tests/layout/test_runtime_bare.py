@@ -69,7 +69,7 @@ np.save(sys.argv[2] + ".npy", y)
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("options", [("--weights", "mmap"), ("--weights", "file"), ("--target", "c", "--emit", "so,h"), ("--dim", "batch=1..8")])
 def test_an_artefact_runs_where_there_is_nothing_else(options: tuple[str, ...], bare: Path, tmp_path: Path) -> None:
     fixed = () if "--dim" in options else ("--dim", "batch=4")

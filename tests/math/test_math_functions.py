@@ -92,6 +92,7 @@ CASES: list[tuple[P, Callable[[Array], Array], float, float]] = [
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("kind", FLOATS, ids=["f32", "f64"])
 @pytest.mark.parametrize("case", CASES, ids=[str(c[0].value) for c in CASES])
+@pytest.mark.sampled(2)
 def test_within_ulps(case: tuple[P, Callable[[Array], Array], float, float], kind: Any, name: str) -> None:
     primitive, exact, single, double = case
     target = TARGETS[name]

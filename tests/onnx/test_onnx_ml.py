@@ -47,6 +47,7 @@ def test_label_encoder(keys: str) -> None:
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.sampled(2)
 def test_linear_classifier(transform: str, classes: int) -> None:
     rows = 1 if classes == 2 else classes
     check("LinearClassifier", outputs=2, coefficients=RNG.standard_normal(rows * 4).tolist(), intercepts=RNG.standard_normal(rows).tolist(),
@@ -58,6 +59,7 @@ def test_linear_regressor() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@pytest.mark.sampled(2)
 def test_support_vectors(kernel: str) -> None:
     about: dict[str, Any] = {"kernel_type": kernel, "kernel_params": [0.3, 0.5, 2.0], "post_transform": "NONE"}
     check("SVMRegressor", coefficients=RNG.standard_normal(5).tolist(), n_supports=5, rho=[0.2],

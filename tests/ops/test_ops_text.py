@@ -45,6 +45,7 @@ def round_trip(graph: Graph) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(set(OPS) - {"param", "const", "pick", "cond", "while", "scan", "call", "custom_call"}))
+@pytest.mark.sampled(2)
 def test_every_operation_reads_back(name: str) -> None:
     for sample in list(OPS[name].samples())[:6]:
         params = tuple(build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(sample.inputs))

@@ -67,7 +67,7 @@ def test_samples(target):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_channels_last(name):
     small = ("pointwise", "grouped", "dilated", "transposed", "one channel out", "depthwise strided", "multiplier")
     for target in TARGETS.values() if name in small else FEW:

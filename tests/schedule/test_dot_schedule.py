@@ -29,7 +29,7 @@ def matmul(m: int, n: int, k: int, kind: str = "input", turned: tuple[bool, bool
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_samples(target):
     for number, sample in enumerate(Dot.samples()):
         kinds = [("input", "weight"), ("input",), ("weight", "input")][number % 3]
@@ -38,7 +38,7 @@ def test_samples(target):
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_sizes_and_layouts(target, turned):
     for number, (m, n, k) in enumerate(SIZES):
         kinds = ("input", "weight") if target.name == "avx512" else (("input", "weight")[number % 2],)

@@ -281,7 +281,7 @@ def test_fusion_leads_few_results_of_many_elements_to_threads(shape: tuple[int, 
 
 
 @pytest.mark.parametrize("shape, axes", SPLIT, ids=str)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_few_results_of_many_elements_are_split_over_threads(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     x = param("x", shape)
     square = Node.of(Reduce(axes, "add"), Node.of(Mul(), x, x))

@@ -40,7 +40,7 @@ def compiled(opened: Model, target: str, variants: Sequence[Mapping[str, int]] =
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_variant_says_what_the_static_program_says_to_the_bit(name: str, target: str) -> None:
     opened, variants = model(name), VARIANTS[name]
     program, general = compiled(opened, target, variants), compiled(opened, target)

@@ -38,7 +38,7 @@ def test_a_stream_of_calls(target: str, rows: int) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--dim", "B"], ["--dim", "B", "--variant", "B=2"]], ids=" ".join)
 @pytest.mark.parametrize("target", ["cpu", "c"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_an_artefact_keeps_its_stream(target: str, options: list[str], tmp_path: Path) -> None:
     sized = options or ["--dim", "B=2"]
     for name in ("one", "other"):

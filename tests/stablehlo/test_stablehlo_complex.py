@@ -113,7 +113,7 @@ def test_functions_of_every_pair_of_parts(name: str, dtype: DType) -> None:
 @pytest.mark.parametrize("target", ["cpu", "c"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", sorted(ALL))
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_compiled_functions(name: str, dtype: DType, target: str) -> None:
     for a, b in (every_pair(dtype), anywhere(dtype)):
         check(name, a, b, run(ALL[name], a, b, target=target))

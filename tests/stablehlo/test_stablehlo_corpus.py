@@ -44,7 +44,7 @@ def check(name: str, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("name", META)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_text(name: str) -> None:
     check(name, ".mlir")
 

@@ -73,6 +73,7 @@ def test_a_time_out_is_exit_code_4(command: str, tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("command", ["run", "bench", "profile"])
+@pytest.mark.sampled(2)
 def test_absurd_work_is_refused_unless_wanted(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sum.yaml"
     file.write_text(ABSURD)
