@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contraction_harness import agree, compute, group, of_sample, param, program, values
-from sampling import Some
 
 from xlac.compiler import lower
 from xlac.ir.dims import symbol, symbols
@@ -292,13 +291,12 @@ def test_blocks_share_the_window_of_a_convolution() -> None:
 # ---- four warps together -----------------------------------------------------------------------
 
 
-def test_four_warps_multiply_together(some: Some) -> None:
-    """Only where the facts list the instruction; the interpreter runs what it means, for a large product with --all."""
+def test_four_warps_multiply_together() -> None:
+    """Only where the facts list the instruction; the interpreter runs what it means."""
     target = replace(CORES, block_threads=128, shared_bytes=227 << 10, processors=1, instructions=CORES.instructions | {*GROUPED.values(), SETTLE})
-    for m, n, k in some([(20, 72, 72), (50, 200, 136)], 2):
-        made = group(Kind.DOT, matmul(m, n, k, (False, True), D.BF16))
-        (kernel,) = kernels(made, target)
-        assert {GROUPED[D.BF16], FENCE, SETTLE} <= named(kernel)
-        agree(made, target)
+    made = group(Kind.DOT, matmul(50, 200, 136, (False, True), D.BF16))
+    (kernel,) = kernels(made, target)
+    assert {GROUPED[D.BF16], FENCE, SETTLE} <= named(kernel)
+    agree(made, target)
     (kernel,) = kernels(group(Kind.DOT, matmul(50, 200, 136, dtype=D.BF16)), target)
     assert not set(GROUPED.values()) & named(kernel)
