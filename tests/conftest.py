@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Generator
+
 import pytest
 from goldens import Golden
 from sampling import Some, left_out
+
+from xlac_sdk.source import Diagnostic, UnsupportedError
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +30,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     gone = left_out(items)
     items[:] = [item for item in items if item not in gone]
     config.hook.pytest_deselected(items=gone)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Where there is no C compiler, what asks for one is skipped: the error that says so, or a tool that is not there."""
+    if shutil.which("cc") is not None:
+        return (yield)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(UnsupportedError, "__init__", _skipping(UnsupportedError.__init__))
+        try:
+            return (yield)
+        except FileNotFoundError as missing:
+            if str(missing.filename) in TOOLS:
+                pytest.skip(f"no {missing.filename}")
+            raise
+
+
+TOOLS = ("cc", "gcc", "g++", "ar", "ld", "nm", "readelf", "make", "git")
+
+
+def _skipping(init: Callable[..., None]) -> Callable[..., None]:
+    def made(error: UnsupportedError, *diagnostics: Diagnostic) -> None:
+        init(error, *diagnostics)
+        if diagnostics and diagnostics[0].code == "XL5004":
+            pytest.skip(diagnostics[0].message)
+
+    return made
 
 
 @pytest.fixture
