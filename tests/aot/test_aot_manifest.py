@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -182,6 +183,8 @@ BUILD = "from xlac.cli import status; import sys; sys.exit(status(sys.argv[1:]))
 
 def test_artefacts_are_the_same_bytes_everywhere(tmp_path: Path) -> None:
     """In another folder, with another home, user name, hash seed, language and time zone."""
+    if shutil.which("cc") is None:
+        pytest.skip("the program's own text needs a C compiler")
     folders = []
     for number in (0, 1):
         home = tmp_path / f"user{number}"

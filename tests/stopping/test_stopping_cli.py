@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from endless import SPECS
 
+import xlac
 from xlac.cli import status
 
 SHIPPED = Path(__file__).parents[2] / "specs"
@@ -41,6 +43,8 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("target,threads", [("cpu", "1"), ("cpu", "2"), ("c", "1"), ("reference", "1")])
 def test_ctrl_c_during_a_run(target: str, threads: str, tmp_path: Path) -> None:
+    if target == "c" and shutil.which("cc") is None:
+        pytest.skip("no C compiler")
     process = started(tmp_path, "run", spec("while", tmp_path), "-i", "n=zeros", "--target", target, "--threads", threads)
     assert process.stderr is not None
     while not process.stderr.readline().startswith(RUNNING):
@@ -61,7 +65,12 @@ def test_ctrl_c_while_compiling_leaves_nothing(tmp_path: Path) -> None:
         _, told = process.communicate(timeout=1800)
         assert (process.returncode, told.strip()) in ((130, "interrupted"), (0, told.strip())), told
         left = {entry.name for entry in tmp_path.iterdir()}
-        assert left <= {"cache"} | ({"out"} if process.returncode == 0 else set()), left
+        assert left <= {"cache", "out"}, left
+        if "out" in left:  # it was there before the signal was noticed
+            xlac.load(tmp_path / "out")
+            shutil.rmtree(tmp_path / "out")
+        else:
+            assert process.returncode == 130
 
 
 @pytest.mark.parametrize("command", ["run", "bench", "profile"])
@@ -89,9 +98,7 @@ def test_absurd_work_is_refused_unless_wanted(command: str, tmp_path: Path, caps
 def test_an_artefact_stops_too(tmp_path: Path) -> None:
     import numpy as np
 
-    import xlac
-
-    for target in ("cpu", "c"):
+    for target in ("cpu", "c") if shutil.which("cc") else ("cpu",):
         folder = tmp_path / target
         assert status(["build", spec("while", tmp_path), "--target", target, "--emit", "so", "-o", str(folder)]) == 0
         loaded = xlac.load(folder)
