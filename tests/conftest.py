@@ -20,6 +20,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if shutil.which("cc") is None:  # what asks for a C compiler, in fixtures too, is skipped by the error that says so
+        UnsupportedError.__init__ = _skipping(UnsupportedError.__init__)  # type: ignore[method-assign]
     config.addinivalue_line("markers", "sampled(n): one case of n is run, at least one of the test's, drawn by name; with --all, every one")
 
 
@@ -34,17 +36,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Where there is no C compiler, what asks for one is skipped: the error that says so, or a tool that is not there."""
-    if shutil.which("cc") is not None:
+    """A tool that a test runs and that is not there is a reason to skip it."""
+    try:
         return (yield)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(UnsupportedError, "__init__", _skipping(UnsupportedError.__init__))
-        try:
-            return (yield)
-        except FileNotFoundError as missing:
-            if str(missing.filename) in TOOLS:
-                pytest.skip(f"no {missing.filename}")
-            raise
+    except FileNotFoundError as missing:
+        if str(missing.filename) in TOOLS:
+            pytest.skip(f"no {missing.filename}")
+        raise
 
 
 TOOLS = ("cc", "gcc", "g++", "ar", "ld", "nm", "readelf", "make", "git")
