@@ -53,7 +53,7 @@ def check_numbers(
         made, todo = set[int](), list(results)
         while todo:  # what was made here: an integer that is an index becomes no float
             node = todo.pop()
-            if id(node) not in given | made:
+            if id(node) not in given and id(node) not in made:
                 made.add(id(node))
                 todo += node.inputs
                 if isinstance(node.op, Const) and node.type.dtype.is_float and np.isinf(node.op.value).any():

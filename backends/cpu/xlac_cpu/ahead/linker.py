@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,47 +41,37 @@ class OwnLinker:
 
     def shared(self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path) -> None:
         """A shared library that needs no other, under the name it will be looked for by."""
-        try:
-            pieces = linking.shared(objects, name, exports)
-        except LinkError as error:
-            self._other(error).shared(objects, name, exports, made)
-        else:
-            _write(made, pieces)
+        self._write(made, lambda: linking.shared(objects, name, exports), lambda tool: tool.shared(objects, name, exports, made))
 
     def open(self, objects: Sequence[bytes], name: str, made: Path) -> None:
         """A shared library whose symbols are all seen, and which takes what it lacks from the process that loads it."""
-        try:
-            pieces = linking.shared(objects, name, open=True)
-        except LinkError as error:
-            self._other(error).open(objects, name, made)
-        else:
-            _write(made, pieces)
+        self._write(made, lambda: linking.shared(objects, name, open=True), lambda tool: tool.open(objects, name, made))
 
     def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
         """A program that needs no library and begins at `start`."""
-        try:
-            pieces = linking.program(objects, start)
-        except LinkError as error:
-            self._other(error).program(objects, start, made)
-        else:
-            _write(made, pieces)
+        self._write(made, lambda: linking.program(objects, start), lambda tool: tool.program(objects, start, made))
 
     def wasm(self, objects: Sequence[bytes], exports: Sequence[str], made: Path) -> None:
         """Raises UnsupportedError: these machines have none."""
         tool_of(self.machine).wasm(objects, exports, made)
 
-    def _other(self, error: LinkError) -> Linker:
-        """The machine's linker. Raises UnsupportedError, with what stood in the way here, when there is none."""
+    def _write(self, made: Path, link: Callable[[], Iterable[Bytes]], other: Callable[[Linker], None]) -> None:
+        """Writes what is linked here, or has the machine's linker do it.
+
+        Raises UnsupportedError, with what stood in the way here, when there is none.
+        """
         try:
-            return tool_of(self.machine)
-        except UnsupportedError as missing:
-            told = missing.diagnostics[0]
-            raise UnsupportedError(Diagnostic(told.code, f"{told.message} ({error})", hint=told.hint)) from None
-
-
-def _write(made: Path, pieces: Iterable[Bytes]) -> None:
-    with made.open("wb") as file:
-        file.writelines(pieces)
+            pieces = link()
+        except LinkError as error:
+            try:
+                tool = tool_of(self.machine)
+            except UnsupportedError as missing:
+                told = missing.diagnostics[0]
+                raise UnsupportedError(Diagnostic(told.code, f"{told.message} ({error})", hint=told.hint)) from None
+            other(tool)
+        else:
+            with made.open("wb") as file:
+                file.writelines(pieces)
 
 
 @dataclass(frozen=True, slots=True)
