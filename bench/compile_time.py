@@ -115,16 +115,16 @@ class Stages:
 def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
     """Compiles a spec in this process and says what each stage cost."""
     stages = Stages()
-    from xlac.collection import paused
-    from xlac.compiler import specialized
-    from xlac.memory.plan import plan
+    from xlac.codegen.kernel_dedup import Schedules
+    from xlac.driver import specialized
+    from xlac.frontends.loader import load
+    from xlac.fusion.partition import partition
+    from xlac.memory.planner import plan
     from xlac.passes.capture import captured
     from xlac.passes.pipeline import optimize
     from xlac.passes.weights import Weights
-    from xlac.schedule.fusion import partition
-    from xlac.schedule.share import Schedules
-    from xlac.sources import load
-    from xlac_sdk.registry import find
+    from xlac.support.gc_pause import paused
+    from xlac_sdk.host.registry import find
     from xlac_sdk.target import Request
 
     backend = find(target)

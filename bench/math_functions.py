@@ -24,8 +24,8 @@ from test_math_functions import CASES, pairs, points
 
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.primitives import Primitive
 
 Array = NDArray[Any]
 P = Primitive

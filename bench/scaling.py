@@ -17,19 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from xlac.cache import Cache  # noqa: F401 - imported before anything is measured
-from xlac.compiler import captured, partition, plan
+from xlac.cache.store import Cache  # noqa: F401 - imported before anything is measured
+from xlac.codegen.gpu.core.instructions import permitted
+from xlac.codegen.kernel_dedup import Schedules
+from xlac.driver import captured, partition, plan
 from xlac.ir.graph import Graph, Node
 from xlac.memory.alternate import caches
 from xlac.model import Model
 from xlac.ops import build
 from xlac.passes.pipeline import PASSES, optimize
 from xlac.passes.weights import Weights
-from xlac.schedule.gpu.instructions import permitted
-from xlac.schedule.share import Schedules
 from xlac.spec.load import load
 from xlac_sdk.dtypes import DType
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from xlac import compiler
-from xlac.sources import load
+from xlac import driver
+from xlac.frontends.loader import load
 
 HERE = Path(__file__).parent
 SPECS = HERE.parent / "specs", HERE / "specs"
@@ -58,11 +58,11 @@ def fastest(calls: list[Callable[[], object]], seconds: float) -> list[float]:
 def measure(name: str, dims: dict[str, str], seconds: float) -> str:
     model = load(next(folder / f"{name}.yaml" for folder in SPECS if (folder / f"{name}.yaml").exists()), dims=dims)
     sizes = {n: s.opt for n, s in model.dims.items()}
-    fixed = compiler.specialized(model, sizes)
+    fixed = driver.specialized(model, sizes)
     inputs = arrays(fixed)
-    static = compiler.compile(fixed)
-    symbolic = compiler.compile(model, sizes="symbolic")
-    variant = compiler.compile(model, sizes="symbolic", variants=[sizes])
+    static = driver.compile(fixed)
+    symbolic = driver.compile(model, sizes="symbolic")
+    variant = driver.compile(model, sizes="symbolic", variants=[sizes])
     given = tuple(inputs[name] for name in static.inputs)
     a, b, c = fastest([lambda: static(*given), lambda: symbolic(*given), lambda: variant(*given)], seconds)
     at = ", ".join(f"{n} = {v}" for n, v in sizes.items())

@@ -6,7 +6,7 @@ import numpy as np
 
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import attributes
-from xlac.ops.leaf import Param
+from xlac.ops.tensor.leaf import Param
 
 
 def equal(a: Graph, b: Graph) -> None:

@@ -18,8 +18,12 @@ from hypothesis import strategies as st
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
-from xlac.ops import build, control, index, reduction, scalar, view
-from xlac.ops.contraction import Conv
+from xlac.ops import build
+from xlac.ops.control import control
+from xlac.ops.reduction import reduction
+from xlac.ops.reduction.contraction import Conv
+from xlac.ops.scalar import arithmetic
+from xlac.ops.tensor import index, view
 from xlac_sdk.dtypes import DType
 
 FLOATS = (DType.F32, DType.F32, DType.F32, DType.F32, DType.F64, DType.F16, DType.BF16)
@@ -172,11 +176,11 @@ def unary(m: Maker) -> Value | None:
         case "log":
             return Value(build.log(build.add(build.mul(n, n), 1.0)), math.log(b * b + 1) + 0.1)
         case "sin":
-            return Value(Node.of(scalar.Sin(), n), 1)
+            return Value(Node.of(arithmetic.Sin(), n), 1)
         case "cos":
-            return Value(Node.of(scalar.Cos(), n), 1)
+            return Value(Node.of(arithmetic.Cos(), n), 1)
         case "erf":
-            return Value(Node.of(scalar.Erf(), n), 1)
+            return Value(Node.of(arithmetic.Erf(), n), 1)
         case "relu":
             return Value(build.maximum(n, 0.0), b, x.exact)
         case "neg":
@@ -190,7 +194,7 @@ def unary(m: Maker) -> Value | None:
         case "divide":
             return Value(build.div(n, m.random.choice((2.0, 1.0, 3.0, -4.0))), b)
         case "square":
-            return Value(Node.of(scalar.Pow(), n, build.like(2.0, n)), b * b)
+            return Value(Node.of(arithmetic.Pow(), n, build.like(2.0, n)), b * b)
         case _:
             return Value(build.div(1.0, build.add(build.exp(build.sub(0.0, build.minimum(build.maximum(n, -4.0), 4.0))), 1.0)), 1)
 
@@ -220,7 +224,7 @@ def integer(m: Maker) -> Value | None:
     """Arithmetic that is exact, and wraps."""
     x = m.some(lambda v: v.dtype.is_integer) or m.param(m.shape(), m.random.choice(INTEGERS))
     y = m.partner(x)
-    op = m.random.choice((scalar.Add, scalar.Sub, scalar.Mul, scalar.Max, scalar.Min, scalar.And, scalar.Or, scalar.Xor, scalar.Div, scalar.Rem))
+    op = m.random.choice((arithmetic.Add, arithmetic.Sub, arithmetic.Mul, arithmetic.Max, arithmetic.Min, arithmetic.And, arithmetic.Or, arithmetic.Xor, arithmetic.Div, arithmetic.Rem))
     return Value(Node.of(op(), x.node, y.node), 7, True)
 
 
@@ -234,7 +238,7 @@ def logic(m: Maker) -> Value | None:
     other = m.fresh(key.shape, key.dtype)
     condition = build.compare(key.node, m.random.choice(("lt", "le", "gt", "ge", "eq", "ne")), other.node)
     if m.random.random() < 0.3:
-        condition = Node.of(scalar.Xor(), condition, build.like(True, condition))
+        condition = Node.of(arithmetic.Xor(), condition, build.like(True, condition))
     return Value(build.select(condition, x.node, y.node), max(x.bound, y.bound), x.exact and y.exact)
 
 

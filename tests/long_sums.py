@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xlac.codegen.core.partial_tiles import WHOLE
+from xlac.codegen.core.summation import BLOCK
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
-from xlac.ops.contraction import Conv, Dot
-from xlac.ops.index import Scatter
-from xlac.ops.leaf import Param
-from xlac.ops.reduction import Cumulative, Reduce, Window
-from xlac.schedule.summation import BLOCK
-from xlac.schedule.waiting import WHOLE
+from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.reduction import Cumulative, Reduce, Window
+from xlac.ops.tensor.index import Scatter
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 
 Array = NDArray[Any]

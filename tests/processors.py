@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from xlac_cpu.machine import host
-from xlac_sdk.capi.opened import ALIASES, features, needed
-from xlac_sdk.registry import find
+from xlac_sdk.host.capi.opened import ALIASES, features, needed
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 

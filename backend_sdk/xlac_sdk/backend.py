@@ -14,9 +14,9 @@ from xlac_sdk.target import Request, Target
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from xlac_sdk.kernel import Kernel
-    from xlac_sdk.package import Artefact, Package, Packaging, Variant
-    from xlac_sdk.program import Call, Program
+    from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
+    from xlac_sdk.kernel_ir.kernel import Kernel
+    from xlac_sdk.programs.program import Call, Program
 
 Array = NDArray[Any]
 
@@ -38,12 +38,12 @@ class Backend(ABC):
     text_only: ClassVar[bool] = False
     """Whether what `emit` gives is the whole artefact, constants included; `build` is then needed only to run."""
     forms: ClassVar[tuple[str, ...]] = ()
-    """What `package` can write: keys of `xlac_sdk.package.FORMS`."""
+    """What `package` can write: keys of `xlac_sdk.host.package.FORMS`."""
     usual: ClassVar[tuple[str, ...]] = ()
     """The forms that are written when the user names none."""
 
     records: ClassVar[bool] = False
-    """Whether its packages have the C API, which tells of failed checks itself: `xlac_sdk.records`."""
+    """Whether its packages have the C API, which tells of failed checks itself: `xlac_sdk.host.records`."""
     chooses_checks: ClassVar[bool] = False
     """Whether a package of a checked program holds the unchecked one too, for who builds it to choose."""
 
@@ -108,7 +108,7 @@ class Backend(ABC):
 
         What a backend without forms has built lies beside the program; `load` takes both.
         """
-        from xlac_sdk import portable
+        from xlac_sdk.programs import portable
 
         if not artefact.package.library or not (artefact.folder / portable.FILE).is_file():
             raise UnsupportedError(Diagnostic("XL5011", f"target '{self.name}' cannot load its packages"))
@@ -117,7 +117,7 @@ class Backend(ABC):
 
 
 class Device(ABC):
-    """A device that the host drives. The SDK's runner (`xlac_sdk.runner`) turns one into an Executable."""
+    """A device that the host drives. The SDK's runner (`xlac_sdk.host.runner`) turns one into an Executable."""
 
     @abstractmethod
     def alloc(self, nbytes: int) -> int:

@@ -9,12 +9,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import MANDATORY, Primitive
+from xlac_sdk.kernel_ir.primitives import MANDATORY, Primitive
 from xlac_sdk.source import Diagnostic, SourceError
 
 if TYPE_CHECKING:  # few targets have such
-    from xlac_sdk.attentions import Attentions
-    from xlac_sdk.products import Products
+    from xlac_sdk.libraries.attention import Attentions
+    from xlac_sdk.libraries.product import Products
 
 MAX_THREADS = 1024
 
@@ -111,12 +111,12 @@ def _word(value: Any) -> Any:
 
 
 def _products(told: list[Any]) -> Products:
-    from xlac_sdk.products import Products
+    from xlac_sdk.libraries.product import Products
 
     return Products.of(told)
 
 
 def _attentions(told: list[Any]) -> Attentions:
-    from xlac_sdk.attentions import Attentions
+    from xlac_sdk.libraries.attention import Attentions
 
     return Attentions.of(told)

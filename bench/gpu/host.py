@@ -21,8 +21,10 @@ import numpy as np
 import torch
 
 import xlac
-from xlac import compiler, sources
-from xlac_cuda import arrays, calls, driver, executable, gpu
+from xlac import driver as compiler
+from xlac.frontends import loader
+from xlac_cuda.device import arrays, driver, gpu
+from xlac_cuda.run import calls, executable
 from xlac_sdk.target import Request
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "cuda"
@@ -76,7 +78,7 @@ def compiled(outputs: str, backend: Any) -> Any:
         file.write_text(SPEC.format(outputs=outputs))
         if backend is None:
             return xlac.compile(file, target="cuda")
-        return compiler.executable(compiler.lower(sources.load(file), backend.target(Request())), backend)
+        return compiler.executable(compiler.lower(loader.load(file), backend.target(Request())), backend)
 
 
 def main() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from xlac_sdk.backend import Array, Executable
-from xlac_sdk.call_binding import Parameters, as_inputs, by_name, check_outputs, output_shape
-from xlac_sdk.capi.opened import opened
-from xlac_sdk.manifest import Manifest, read
-from xlac_sdk.package import Artefact
-from xlac_sdk.sizes import of_call
+from xlac_sdk.host.call_binding import Parameters, as_inputs, by_name, check_outputs, output_shape
+from xlac_sdk.host.capi.opened import opened
+from xlac_sdk.host.manifest import Manifest, read
+from xlac_sdk.host.package import Artefact
+from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 NATIVE = ("cpu", "c")  # targets whose artefacts are shared libraries with the C API
@@ -71,7 +71,7 @@ def load(folder: str | Path, *, copy_weights: bool = False) -> Model:
 def _opened(artefact: Artefact, target: str) -> Executable:
     if target.partition(":")[0] in NATIVE:
         return opened(artefact)
-    from xlac_sdk.registry import find
+    from xlac_sdk.host.registry import find
 
     return find(target).open(artefact)
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import xlac
+from xlac.artefact.loader import Loaded
 from xlac.cli import root
-from xlac.compiler import specialized
-from xlac.loaded import Loaded
-from xlac.sources import load
+from xlac.driver import specialized
+from xlac.frontends.loader import load
 
 SPECS = Path(__file__).parents[2] / "specs"
 

@@ -10,7 +10,7 @@ from packages import SPECS, agree, build
 
 import xlac
 from xlac.cli import status
-from xlac_sdk.capi import opened
+from xlac_sdk.host.capi import opened
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="it asks an x86-64 processor")
 DIGITS = str(SPECS / "digits.yaml")

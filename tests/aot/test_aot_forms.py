@@ -13,7 +13,7 @@ from packages import SPECS, agree, build, inputs_of
 
 import xlac
 from xlac.cli import status
-from xlac_sdk import portable
+from xlac_sdk.programs import portable
 from xlac_sdk.source import SourceError, UnsupportedError
 
 DIGITS = str(SPECS / "digits.yaml")

@@ -17,7 +17,7 @@ from packages import SPECS, build, inputs_of
 
 import xlac
 from xlac.cli import status
-from xlac_sdk import manifest
+from xlac_sdk.host import manifest
 from xlac_sdk.source import SourceError
 
 
@@ -146,7 +146,7 @@ import xlac
 model = xlac.load(sys.argv[1])
 print(repr(model(np.ones((4, 64), np.float32)).tobytes()))
 wrong = [n for n in sys.modules if n.startswith(("llvmlite", "jinja2", "yaml", "ruamel"))]
-rooms = ("ir", "ops", "passes", "schedule", "memory", "spec", "frontends", "compiler", "sources", "model", "debug", "cli")
+rooms = ("ir", "ops", "passes", "fusion", "codegen", "memory", "spec", "frontends", "exporters", "driver", "cache", "model", "debug", "cli")
 mine = [n for n in sys.modules if n.startswith("xlac.") and n.split(".")[1] in rooms]
 assert not wrong and not mine, (wrong, mine)
 """

@@ -17,9 +17,9 @@ from packages import SPECS, agree, build, by_name, inputs_of
 
 import xlac
 from xlac.cli import status
-from xlac_sdk import manifest, tool
-from xlac_sdk.capi import identifier
-from xlac_sdk.capi.library import Context, aligned
+from xlac_sdk.host import manifest, tool
+from xlac_sdk.host.capi import identifier
+from xlac_sdk.host.capi.library import Context, aligned
 from xlac_sdk.source import SourceError
 
 DIGITS = str(SPECS / "digits.yaml")

@@ -11,9 +11,9 @@ import pytest
 from packages import build
 
 import xlac
-from xlac_sdk.capi import Status
-from xlac_sdk.capi.library import Context, Library, aligned
-from xlac_sdk.program import Program
+from xlac_sdk.host.capi import Status
+from xlac_sdk.host.capi.library import Context, Library, aligned
+from xlac_sdk.programs.program import Program
 from xlac_sdk.source import SourceError
 
 BERT = ("--set", "hidden=64", "--set", "heads=4", "--set", "ffn=128", "--dim", "batch=1..8", "--dim", "sequence=1..64")

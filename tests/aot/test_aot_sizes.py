@@ -13,20 +13,20 @@ from packages import SPECS, build, by_name
 
 import xlac
 from xlac.cli import status
-from xlac.compiler import specialized
-from xlac.sources import load as load_model
+from xlac.driver import specialized
+from xlac.frontends.loader import load as load_model
 from xlac_cpu import BACKEND
-from xlac_sdk import manifest
-from xlac_sdk.build import Builder, apply, load
-from xlac_sdk.capi import Status
-from xlac_sdk.capi.library import Context, aligned
-from xlac_sdk.dimdata import data_of, dim_of
-from xlac_sdk.dims import symbol, symbols
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Buffer, Kernel, Var
-from xlac_sdk.package import Packaging, Variant
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Launch, Program, Role, Slot
+from xlac_sdk.host import manifest
+from xlac_sdk.host.capi import Status
+from xlac_sdk.host.capi.library import Context, aligned
+from xlac_sdk.host.package import Packaging, Variant
+from xlac_sdk.kernel_ir.build import Builder, apply, load
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Kernel, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.programs.dimdata import data_of, dim_of
+from xlac_sdk.programs.dims import symbol, symbols
+from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 

@@ -14,8 +14,8 @@ from packages import SPECS, build, by_name
 
 import xlac
 from xlac.cli import status
-from xlac_sdk import manifest
-from xlac_sdk.capi.library import Context, aligned
+from xlac_sdk.host import manifest
+from xlac_sdk.host.capi.library import Context, aligned
 
 DIGITS = str(SPECS / "digits.yaml")
 OPEN = ["--dim", "batch=1..9", "--variant", "batch=1", "--variant", "batch=4"]

@@ -12,7 +12,7 @@ import pytest
 from packages import build
 
 import xlac
-from xlac_sdk import manifest
+from xlac_sdk.host import manifest
 from xlac_sdk.source import XlacError
 
 HUGE = 10**4000

@@ -11,8 +11,8 @@ import pytest
 
 from xlac.cli import status
 from xlac_c.source import api_of
-from xlac_sdk.capi import Api, Weights
-from xlac_sdk.program import Program
+from xlac_sdk.host.capi import Api, Weights
+from xlac_sdk.programs.program import Program
 
 ROOT = Path(__file__).parents[2]
 SPECS, EXAMPLES = ROOT / "specs", ROOT / "examples"

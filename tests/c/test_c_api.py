@@ -11,8 +11,8 @@ import pytest
 from c_harness import build, needs, run
 from numpy.typing import NDArray
 
-from xlac_sdk.capi import Status
-from xlac_sdk.capi.library import Context, aligned
+from xlac_sdk.host.capi import Status
+from xlac_sdk.host.capi.library import Context, aligned
 
 
 class Model:

@@ -12,19 +12,19 @@ import pytest
 from c_harness import SPECS, build, needs, run
 
 import xlac
-from xlac.compiler import Lowered, executable, lower, specialized
+from xlac.driver import Lowered, executable, lower, specialized
+from xlac.frontends.loader import load
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.model import Model
 from xlac.ops import build as ops
-from xlac.ops.contraction import Conv
+from xlac.ops.reduction.contraction import Conv
 from xlac.passes.quantize import drawn, loss, quantised
 from xlac.passes.weights import Weights
-from xlac.sources import load
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType
-from xlac_sdk.program import Role
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
+from xlac_sdk.programs.program import Role
 from xlac_sdk.target import Request
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from c_harness import build, needs, run
 
-from xlac_sdk.capi.library import Context, aligned
+from xlac_sdk.host.capi.library import Context, aligned
 
 MODELS: dict[str, tuple[str, ...]] = {  # as small as they may be
     "digits": ("--dim", "batch=2"), "lstm_3x60": ("--dim", "T=3", "--set", "width=12"), "loop_while": (), "branch_cond": (),

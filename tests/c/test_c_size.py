@@ -132,7 +132,7 @@ def test_options_do_not_change_results(spec: str, options: tuple[str, ...], tmp_
     model = xlac.load(tmp_path / "out")
     rng = np.random.default_rng(1)
     inputs = {s.name: values(s.shape, s.dtype.numpy, rng) for s in model.program.inputs}
-    loaded = xlac.sources.load(SPECS / f"{spec}.yaml")
+    loaded = xlac.frontends.loader.load(SPECS / f"{spec}.yaml")
     reference = xlac.compile(SPECS / f"{spec}.yaml", target="reference", dims={k: s.opt for k, s in loaded.dims.items()})
     for a, b in zip(results(model(**inputs)), results(reference(**inputs)), strict=True):
         np.testing.assert_allclose(a, b, rtol=3e-5, atol=3e-6)

@@ -11,8 +11,8 @@ import pytest
 from c_harness import COMPILERS, SPECS, WARNINGS, build, needs, run
 
 import xlac
-from xlac_sdk.capi import Status
-from xlac_sdk.capi.library import Context, aligned
+from xlac_sdk.host.capi import Status
+from xlac_sdk.host.capi.library import Context, aligned
 
 FORMS = "c,h,hpp,rs,main,so,exe"
 

@@ -11,7 +11,7 @@ import pytest
 from c_harness import build, needs, run
 
 import xlac
-from xlac_sdk.capi.library import Context, aligned
+from xlac_sdk.host.capi.library import Context, aligned
 
 CELL = """
   cell:

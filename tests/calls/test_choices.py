@@ -38,7 +38,7 @@ def from_torch(**options: Any) -> Any:
 
 def torch_compile(**options: Any) -> Any:
     torch = pytest.importorskip("torch")
-    from xlac.torched.backend import options_of
+    from xlac.integrations.torch.backend import options_of
 
     torch._dynamo.reset()
     return options_of(options)

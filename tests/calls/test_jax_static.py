@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac import programs
+from xlac.runtime import programs
 
 jax = pytest.importorskip("jax")
 X = np.float32([1, 2, 3])

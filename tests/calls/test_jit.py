@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac.programs import PROGRAMS, Programs
+from xlac.runtime.programs import PROGRAMS, Programs
 from xlac_sdk.source import SourceError
 
 X = np.arange(3, dtype=np.float32)

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xlac.failures import WORDS, Check
 from xlac.ir.faults import INFINITY, NAN
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import OPS, Array, Composite, Op, Sample, ShapeError
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops.convert import Cast
-from xlac.ops.formula import Formula
-from xlac.ops.leaf import Param
 from xlac.ops.sampling import draw
-from xlac.ops.scalar import Scalar
+from xlac.ops.scalar.arithmetic import Scalar
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.scalar.formula import Formula
+from xlac.ops.tensor.leaf import Param
 from xlac.ops.values import results
-from xlac.passes.watch import watched
+from xlac.passes.checks.insert import watched
+from xlac.support.failures import WORDS, Check
 from xlac_sdk.dtypes import DType
 
 STRUCTURAL = {"param", "const", "pick", "cond", "while", "scan", "call", "custom_call"}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac.failures import CODES, checks_of, kinds
+from xlac.support.failures import CODES, checks_of, kinds
 from xlac_sdk.source import SourceError
 
 LOST = """
@@ -194,8 +194,8 @@ def test_every_way_to_call(rows: Path) -> None:
 
 def test_many_checks_of_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one record has room for together, and more than one pass looks for: the first is told."""
-    monkeypatch.setattr("xlac.passes.watch.MOST", 5)
-    monkeypatch.setattr("xlac.passes.watch.TOGETHER", 3)
+    monkeypatch.setattr("xlac.passes.checks.insert.MOST", 5)
+    monkeypatch.setattr("xlac.passes.checks.insert.TOGETHER", 3)
 
     @xlac.jit(checked=True)
     def chain(x: Any, at: Any) -> Any:

@@ -13,7 +13,7 @@ from xlac.debug.conformance import Outcome as OfOperation
 from xlac_sdk.backend import Backend
 from xlac_sdk.conformance import Case, Outcome, cases
 from xlac_sdk.conformance import run as package  # the function
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request, Target
 
 RUN = package.__globals__  # of the module that the function hides

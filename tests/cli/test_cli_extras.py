@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.sources import READERS, load
+from xlac.frontends.loader import READERS, load
 from xlac_sdk.source import SourceError
 
 ADD = "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n  %0 = stablehlo.add %x, %x : tensor<2x3xf32>\n  return %0 : tensor<2x3xf32>\n}\n"
@@ -29,7 +29,7 @@ for line in json.loads(sys.argv[2]):
 for name in ('from_torch', 'from_jax'):
     try: getattr(xlac, name)(abs); found[name] = 0, ''
     except Exception as error: found[name] = 2 if isinstance(error, xlac.SourceError) else 70, str(error)
-try: import xlac.onnx_backend; found['onnx_backend'] = 0, ''
+try: import xlac.integrations.onnx_backend; found['onnx_backend'] = 0, ''
 except Exception as error: found['onnx_backend'] = 2 if isinstance(error, xlac.SourceError) else 70, str(error)
 print(json.dumps(found))
 """

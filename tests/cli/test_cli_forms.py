@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from xlac.cli.build import FORMS
-from xlac_sdk.registry import find
+from xlac.cli.commands.build import FORMS
+from xlac_sdk.host.registry import find
 
 
 def test_the_help_names_every_form() -> None:

@@ -62,7 +62,7 @@ def test_mistakes_are_told_before_anything_is_compiled(
     np.save("long.npy", np.ones(5, np.int32))
     np.save("square.npy", np.ones((2, 2), np.float32))
     np.savez("all.npz", a=np.float64(1))
-    monkeypatch.setattr("xlac.compiler.lower", lambda *_, **__: pytest.fail("it was compiled"))
+    monkeypatch.setattr("xlac.driver.lower", lambda *_, **__: pytest.fail("it was compiled"))
     assert status(["run", "m.yaml", *arguments]) == 2
     assert said in capsys.readouterr().err
 

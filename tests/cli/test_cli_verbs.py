@@ -128,12 +128,12 @@ def test_build_is_all_or_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_an_interrupted_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import xlac.artefact
+    import xlac.artefact.writer
 
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(xlac.artefact, "describe", interrupted)
+    monkeypatch.setattr(xlac.artefact.writer, "describe", interrupted)
     assert status(["build", DIGITS, "-o", str(tmp_path / "out")]) == 130
     assert list(tmp_path.iterdir()) == []
 
@@ -141,12 +141,12 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest
 def test_a_full_disk_is_a_resource_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import xlac.artefact
+    import xlac.artefact.writer
 
     def full(*args: object) -> None:
         raise OSError(28, os.strerror(28), "weights.safetensors")
 
-    monkeypatch.setattr(xlac.artefact, "describe", full)
+    monkeypatch.setattr(xlac.artefact.writer, "describe", full)
     assert status(["build", DIGITS, "-o", str(tmp_path / "out")]) == 4
     assert "No space left" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from faulty_disk import FaultyDisk, Killed
 
-from xlac import folders
+from xlac.artefact import folders
+from xlac.artefact.folders import replacing
 from xlac.exporters.files import together
-from xlac.folders import replacing
-from xlac_sdk import manifest
+from xlac_sdk.host import manifest
 from xlac_sdk.source import SourceError
 
 OLD, NEW = {"m.so": b"old code", "part/m.h": b"old header", "gone": b"of the old one only"}, {"m.so": b"new code", "part/m.h": b"new"}

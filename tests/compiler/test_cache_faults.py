@@ -13,8 +13,8 @@ import pytest
 from faulty_disk import ERRORS, FaultyDisk, Killed
 
 import xlac
-from xlac import seals
-from xlac.cache import ENTRY, MARK, ROOM, Cache, _read, _signed
+from xlac.cache import seals
+from xlac.cache.store import ENTRY, MARK, ROOM, Cache, _read, _signed
 from xlac_reference import BACKEND
 
 KEY, OTHER = "ab" * 32, "cd" * 32

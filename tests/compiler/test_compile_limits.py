@@ -10,8 +10,8 @@ import pytest
 
 import xlac
 from xlac.cli import status
-from xlac_sdk import limits
 from xlac_sdk.source import LimitError
+from xlac_sdk.support import limits
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "specs" / "mlp_small.yaml"
@@ -35,7 +35,7 @@ class Clock:
 
         monkeypatch.setattr(limits.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(limits, "resident", lambda: self.held)
-        for module in ("xlac.sources", "xlac.passes.pipeline", "xlac.compiler"):
+        for module in ("xlac.frontends.loader", "xlac.passes.pipeline", "xlac.driver"):
             monkeypatch.setattr(f"{module}.look", look)
 
 
@@ -88,7 +88,7 @@ def test_programs_are_kept_and_found_whatever_the_limits(tmp_path: Path, monkeyp
     monkeypatch.setenv("XLAC_CACHE", str(tmp_path))
     xlac.compile(SPEC, max_compile_seconds=1000)
     with monkeypatch.context() as patch:
-        patch.setattr("xlac.compiler.compile", None)  # nobody compiles again
+        patch.setattr("xlac.driver.compile", None)  # nobody compiles again
         assert xlac.compile(SPEC) is not None
         assert xlac.compile(SPEC, max_compile_memory=1 << 40) is not None
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac_sdk import limits
+from xlac_sdk.support import limits
 
 X = np.ones((3, 4), np.float32)
 

@@ -8,21 +8,23 @@ from typing import Any
 
 import pytest
 
-from xlac.compiler import Lowered, lower
+from xlac.codegen import kernel_dedup
+from xlac.codegen.cpu import elementwise
+from xlac.driver import Lowered, lower
+from xlac.fusion import horizontal_fusion, partition
+from xlac.fusion.consumer_fusion import Forwards
+from xlac.fusion.producer_fusion import Backwards
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.memory import arena
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.leaf import Param
-from xlac.schedule import elementwise, fusion, share, siblings
-from xlac.schedule.fusion_backwards import Backwards
-from xlac.schedule.fusion_forwards import Forwards
-from xlac_sdk import limits
-from xlac_sdk.build import Builder
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.source import LimitError
+from xlac_sdk.support import limits
 from xlac_sdk.target import Request
 
 MANY = 100
@@ -79,8 +81,8 @@ class Late:
 FUSION: tuple[tuple[Any, str], ...] = (
     (Forwards, "_visit"),
     (Backwards, "_want"),
-    (siblings, "_only_reshapes"),
-    (fusion, "_group"),
+    (horizontal_fusion, "_only_reshapes"),
+    (partition, "_group"),
 )
 
 
@@ -92,7 +94,7 @@ def test_fusion_ends_inside(home: Any, name: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_schedules_end_with_the_group_that_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = Late(monkeypatch, share, "schedule")
+    late = Late(monkeypatch, kernel_dedup, "schedule")
     target = find("cpu").target(Request())
     late.ends(1, lambda: lower(groups(), target))
 
@@ -119,10 +121,10 @@ def test_the_memory_plan_ends_inside(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("target", "home", "name", "most"), [
-    ("cpu", "xlac_sdk.legalize._Legalizer", "run", 1), ("cpu", "xlac_cpu.function", "write", 1), ("cpu", "xlac_cpu.driver._Body", "launch", 64),
-    ("c", "xlac_sdk.legalize._Legalizer", "run", 1), ("c", "xlac_sdk.ctext._Writer", "block", 10), ("c", "xlac_c.steps.Steps", "begins", 64),
-    ("reference", "xlac_sdk.verify._Verifier", "run", 1),
-    ("cuda", "xlac_sdk.legalize._Legalizer", "run", 1), ("cuda", "xlac_sdk.ctext._Writer", "block", 40),
+    ("cpu", "xlac_sdk.lowering.legalize._Legalizer", "run", 1), ("cpu", "xlac_cpu.emit.function", "write", 1), ("cpu", "xlac_cpu.emit.driver._Body", "launch", 64),
+    ("c", "xlac_sdk.lowering.legalize._Legalizer", "run", 1), ("c", "xlac_sdk.emit.ctext._Writer", "block", 10), ("c", "xlac_c.steps.Steps", "begins", 64),
+    ("reference", "xlac_sdk.kernel_ir.verify._Verifier", "run", 1),
+    ("cuda", "xlac_sdk.lowering.legalize._Legalizer", "run", 1), ("cuda", "xlac_sdk.emit.ctext._Writer", "block", 40),
 ])  # fmt: skip
 @pytest.mark.sampled(2)
 def test_emission_ends_with_the_kernel_that_is_begun(

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.cache import ROOM, Cache, _read, _signed
+from xlac.cache.fingerprint import key_of
+from xlac.cache.store import ROOM, Cache, _read, _signed
 from xlac.cli import status
-from xlac.compiler import compile
-from xlac.digest import digest
-from xlac.identity import key_of
+from xlac.driver import compile
+from xlac.support.digest import digest
 from xlac_cpu import CpuBackend
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from xlac.compiler import executable, lower, specialized
-from xlac.sources import load
+from xlac.driver import executable, lower, specialized
+from xlac.frontends.loader import load
 from xlac_reference import ReferenceBackend
 from xlac_sdk.backend import Executable
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.program import Call, Program
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.programs.program import Call, Program
 from xlac_sdk.target import Request, Target
 
 SPECS = Path(__file__).parents[2] / "specs"

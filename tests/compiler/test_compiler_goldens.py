@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from goldens import Golden
 
-from xlac.compiler import Lowered, lower, specialized
 from xlac.debug import report
+from xlac.driver import Lowered, lower, specialized
+from xlac.frontends.loader import load
 from xlac.ir.text import show
-from xlac.sources import load
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request, Target
 
 SPECS = Path(__file__).parents[2] / "specs"

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import work
 
-from xlac.memory.plan import plan
+from xlac.codegen.kernel_dedup import Schedules
+from xlac.frontends.loader import load
+from xlac.fusion.group import Kind
+from xlac.fusion.partition import partition
+from xlac.memory.planner import plan
 from xlac.passes.capture import captured
 from xlac.passes.pipeline import optimize
 from xlac.passes.weights import Weights
-from xlac.schedule.fusion import partition
-from xlac.schedule.group import Kind
-from xlac.schedule.share import Schedules
-from xlac.sources import load
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))

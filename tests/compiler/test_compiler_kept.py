@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac import compiler, identity, kept, reading
+from xlac import driver
+from xlac.cache import compilations, fingerprint
 from xlac.cli import status
-from xlac.compiled import Compiled
-from xlac_cpu import shared
+from xlac.runtime.compiled import Compiled
+from xlac.support import dependencies
+from xlac_cpu.run import shared
 
 SPEC = """\
 xlac: 1
@@ -56,13 +58,13 @@ def weights(folder: Path, seed: int) -> None:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What the compiler is asked to compile, in order."""
     asked: list[object] = []
-    real = compiler.compile
+    real = driver.compile
 
     def compile(source: object, *args: Any, **named: Any) -> Any:
         asked.append(source)
         return real(source, *args, **named)
 
-    monkeypatch.setattr(compiler, "compile", compile)
+    monkeypatch.setattr(driver, "compile", compile)
     return asked
 
 
@@ -89,7 +91,7 @@ def test_it_imports_nothing_of_the_compiler(spec: Path) -> None:
     )
     told = subprocess.run([sys.executable, "-c", code, str(spec)], capture_output=True, text=True, check=True).stdout
     total, modules = told.splitlines()
-    idle = {"xlac.compiler", "xlac.ops", "xlac.spec", "pydantic", "yaml", "jinja2", "xlac_sdk.kernel", "xlac_sdk.steps"}
+    idle = {"xlac.driver", "xlac.ops", "xlac.spec", "pydantic", "yaml", "jinja2", "xlac_sdk.kernel_ir.kernel", "xlac_sdk.programs.steps"}
     slow = {"pathlib", "shutil", "tempfile", "hashlib", "importlib.metadata", "platformdirs", "sysconfig"} - set(numpy_imports())
     assert not (idle | slow) & set(modules.split())
     assert float(total) == pytest.approx(float(xlac.compile(spec, dims={"n": 2})(np.ones((2, 4), np.float32)).sum()))
@@ -128,7 +130,7 @@ def test_an_entry_that_lost_a_file_is_made_again(spec: Path, compiled: list[obje
         xlac.compile(spec, dims={"n": 2})
         xlac.compile(spec, dims={"n": 2})
         assert len(compiled) == 1 + constants
-        (found,) = (spec.parent / "cache").glob(f"??/*/{kept.CONSTANTS}")
+        (found,) = (spec.parent / "cache").glob(f"??/*/{compilations.CONSTANTS}")
         found.unlink()
 
 
@@ -168,7 +170,7 @@ def test_other_weights_are_compiled_anew(spec: Path, compiled: list[object]) -> 
 
 
 def test_large_files_count_by_size_and_times(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "HASHED", 0)
+    monkeypatch.setattr(dependencies, "HASHED", 0)
     settle(spec)
     xlac.compile(spec, dims={"n": 2})
     xlac.compile(spec, dims={"n": 2})
@@ -182,12 +184,12 @@ def test_large_files_count_by_size_and_times(spec: Path, compiled: list[object],
 
 def settle(spec: Path) -> None:
     """Lets the clock of the file system go on, so that whoever writes to a file changes its times."""
-    while time.time_ns() - (spec.parent / "weights.safetensors").stat().st_ctime_ns < reading.TICK:
+    while time.time_ns() - (spec.parent / "weights.safetensors").stat().st_ctime_ns < dependencies.TICK:
         time.sleep(0.01)
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("hashed", [0, reading.HASHED])
+@pytest.mark.parametrize("hashed", [0, dependencies.HASHED])
 @pytest.mark.parametrize("file", ["small.yaml", "weights.safetensors"])
 @pytest.mark.parametrize("when", ["before it is read", "after"])
 @pytest.mark.parametrize("how", ["renamed", "in place", "twice"])
@@ -195,7 +197,7 @@ def test_what_changes_while_it_is_compiled_is_not_kept(
     how: str, when: str, file: str, hashed: int, spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a file holds now is what the next compilation computes, however often and whenever it changed."""
-    monkeypatch.setattr(reading, "HASHED", hashed)
+    monkeypatch.setattr(dependencies, "HASHED", hashed)
     place = spec.parent / file
     first, made = place.read_bytes(), spec.parent / "made"
     if file == "small.yaml":
@@ -213,7 +215,7 @@ def test_what_changes_while_it_is_compiled_is_not_kept(
         else:
             place.write_bytes(data)
 
-    real = compiler.lower if when == "after" else compiler.load
+    real = driver.lower if when == "after" else driver.load
 
     def changing(*args: Any, **named: Any) -> Any:
         if when == "before it is read":
@@ -223,7 +225,7 @@ def test_what_changes_while_it_is_compiled_is_not_kept(
         return done
 
     with monkeypatch.context() as slow:
-        slow.setattr(compiler, real.__name__, changing)
+        slow.setattr(driver, real.__name__, changing)
         try:
             xlac.compile(spec, dims={"n": 2})
         except xlac.SourceError as error:  # part of the weights may be old, and part new
@@ -236,16 +238,16 @@ def test_what_changes_while_it_is_compiled_is_not_kept(
 def test_weights_that_change_while_they_are_kept_are_not(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Constants are mapped from the file that they are copied from: half of them could be of another version."""
     settle(spec)
-    real = kept.write_constants
+    real = compilations.write_constants
 
     def late(*args: Any) -> None:
         weights(spec.parent, 1)
         real(*args)
 
     with monkeypatch.context() as slow:
-        slow.setattr(kept, "write_constants", late)
+        slow.setattr(compilations, "write_constants", late)
         xlac.compile(spec, dims={"n": 2})
-    assert not list((spec.parent / "cache").glob(f"??/*/{kept.PROGRAM}"))
+    assert not list((spec.parent / "cache").glob(f"??/*/{compilations.PROGRAM}"))
 
 
 def test_every_version_of_the_weights_has_its_entry(spec: Path, compiled: list[object]) -> None:
@@ -259,7 +261,7 @@ def test_another_compiler_or_machine_asks_anew(spec: Path, compiled: list[object
     xlac.compile(spec, dims={"n": 2})
     for what in ("compiler", "machine"):
         with monkeypatch.context() as other:
-            other.setattr(kept, what, lambda *_: "another")
+            other.setattr(compilations, what, lambda *_: "another")
             xlac.compile(spec, dims={"n": 2})
     assert len(compiled) == 3
 
@@ -268,18 +270,18 @@ def test_a_changed_installation_is_another_compiler(tmp_path: Path) -> None:
     """Files that came, went or changed are seen, whatever Python keeps of them is not."""
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "one.py").write_text("1")
-    seen = [sorted(identity._files(str(tmp_path)))]
+    seen = [sorted(fingerprint._files(str(tmp_path)))]
     for change in (
         lambda: (tmp_path / "inside" / "one.py").write_text("12"),
         lambda: (tmp_path / "inside" / "one.py").replace(tmp_path / "inside" / "two.py"),
         lambda: (tmp_path / "new.py").write_text(""),
     ):
         change()
-        seen.append(sorted(identity._files(str(tmp_path))))
+        seen.append(sorted(fingerprint._files(str(tmp_path))))
     assert len({tuple(one) for one in seen}) == len(seen)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "new.pyc").write_text("")
-    assert sorted(identity._files(str(tmp_path))) == seen[-1]
+    assert sorted(fingerprint._files(str(tmp_path))) == seen[-1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs is asked")
@@ -296,7 +298,7 @@ def test_the_cache_is_where_platformdirs_says(monkeypatch: pytest.MonkeyPatch, g
     assert settings().cache == user_cache_dir("xlac", appauthor=False)
 
 
-@pytest.mark.parametrize("file", [kept.PROGRAM, kept.CONSTANTS])
+@pytest.mark.parametrize("file", [compilations.PROGRAM, compilations.CONSTANTS])
 @pytest.mark.parametrize("how", ["cut", "changed"])
 def test_a_damaged_entry_is_thrown_away(spec: Path, compiled: list[object], file: str, how: str) -> None:
     before = xlac.compile(spec, dims={"n": 2})(ROW)
@@ -309,22 +311,22 @@ def test_a_damaged_entry_is_thrown_away(spec: Path, compiled: list[object], file
 
 def test_entries_that_make_no_sense_are_not_believed(spec: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     xlac.compile(spec, dims={"n": 2})
-    (place,) = (spec.parent / "cache").glob(f"??/*/{kept.PROGRAM}")
+    (place,) = (spec.parent / "cache").glob(f"??/*/{compilations.PROGRAM}")
     whole = json.loads(place.read_text())
-    monkeypatch.setattr("xlac.cache.whole", lambda file, told: True)
+    monkeypatch.setattr("xlac.cache.store.whole", lambda file, told: True)
     for number, change in enumerate(({"slots": 3}, {"inputs": [99]}, {"built_for": {}}, {"slots": [{}]}, {"facts": None}), 2):
         place.write_text(json.dumps({**whole, **change}))
-        assert kept.load(cache_of(spec), place.parent.name, backend()) is None, number
+        assert compilations.load(cache_of(spec), place.parent.name, backend()) is None, number
 
 
 def cache_of(spec: Path) -> Any:
-    from xlac.cache import Cache
+    from xlac.cache.store import Cache
 
     return Cache(spec.parent / "cache", 1 << 30)
 
 
 def backend() -> Any:
-    from xlac_sdk.registry import find
+    from xlac_sdk.host.registry import find
 
     return find("cpu")
 
@@ -353,13 +355,13 @@ def test_without_a_cache_nothing_is_kept(spec: Path, compiled: list[object], mon
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The sizes of every model that is lowered, in order."""
     seen: list[object] = []
-    real = compiler.lower
+    real = driver.lower
 
     def lower(model: Any, *args: Any, **named: Any) -> Any:
         seen.append(model.inputs[0].shape)
         return real(model, *args, **named)
 
-    monkeypatch.setattr(compiler, "lower", lower)
+    monkeypatch.setattr(driver, "lower", lower)
     return seen
 
 
@@ -394,12 +396,12 @@ def test_a_model_that_was_read_before_a_change_is_compiled_as_it_was_read(spec: 
 
 
 def test_models_are_compiled_and_arrays_ask_nothing(spec: Path, compiled: list[object]) -> None:
-    from xlac.sources import load
+    from xlac.frontends.loader import load
 
     for _ in range(2):
         xlac.compile(load(spec, dims={"n": 2}))
     assert len(compiled) == 2
-    assert kept.question(spec, backend(), request(), {}, {"x": np.zeros(2)}, "specialize") is None
+    assert compilations.question(spec, backend(), request(), {}, {"x": np.zeros(2)}, "specialize") is None
 
 
 def test_one_program_for_all_sizes_where_that_is_asked_for(spec: Path, compiled: list[object]) -> None:
@@ -421,7 +423,7 @@ def test_one_program_for_all_sizes_where_that_is_asked_for(spec: Path, compiled:
 
 
 def test_what_is_asked_of_sizes_is_part_of_the_question(spec: Path) -> None:
-    asked = {kept.question(spec, backend(), request(), {}, {}, sizes) for sizes in ("specialize", "symbolic")}
+    asked = {compilations.question(spec, backend(), request(), {}, {}, sizes) for sizes in ("specialize", "symbolic")}
     assert len(asked) == 2
 
 

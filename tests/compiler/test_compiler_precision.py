@@ -12,9 +12,9 @@ import pytest
 
 import xlac
 from xlac.cli import status
-from xlac.compiler import executable, lower
-from xlac.sources import load
-from xlac_sdk.registry import find
+from xlac.driver import executable, lower
+from xlac.frontends.loader import load
+from xlac_sdk.host.registry import find
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 

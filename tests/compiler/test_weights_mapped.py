@@ -12,7 +12,7 @@ import pytest
 
 import xlac
 import xlac_runtime
-from xlac import compiler
+from xlac import driver
 from xlac.cli import root, status
 from xlac_sdk.source import SourceError
 
@@ -155,14 +155,14 @@ def test_small_weights_are_copied_anyway(spec: Path) -> None:
 def test_a_file_that_is_written_to_while_it_is_compiled(text: str, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Part of the weights that a program holds would be old, and part new."""
     spec.write_text(text)
-    real = compiler.lower
+    real = driver.lower
 
     def lower(*args: Any, **named: Any) -> Any:
         made = real(*args, **named)
         overwrite(spec.parent / "w.safetensors")
         return made
 
-    monkeypatch.setattr(compiler, "lower", lower)
+    monkeypatch.setattr(driver, "lower", lower)
     with pytest.raises(SourceError, match="XL3015"):
         _fixed(spec)
     save(spec.parent / "w.safetensors", 1.0)
@@ -172,7 +172,7 @@ def test_a_file_that_is_written_to_while_it_is_compiled(text: str, spec: Path, m
 
 
 def test_the_command_copies_them_too(spec: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from xlac.compiled import Compiled
+    from xlac.runtime.compiled import Compiled
 
     real = Compiled.__call__
 
@@ -190,7 +190,7 @@ def test_the_command_copies_them_too(spec: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("command", ["bench", "profile"])
 def test_commands_that_measure_copy_them_too(command: str, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that looks at a file that was written to is refused; copies are not looked at."""
-    from xlac.compiled import Compiled
+    from xlac.runtime.compiled import Compiled
 
     real = Compiled.__call__
 

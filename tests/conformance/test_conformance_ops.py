@@ -11,7 +11,7 @@ import pytest
 from xlac.debug.conformance import check
 from xlac.ir.op import Composite
 from xlac.ops import OPS
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 
 TARGETS = ("cpu", "c", "reference")
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from xlac_cpu import BACKEND
 from xlac_sdk.backend import Array
-from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.kernel import Access, Buffer, Kernel, Work
-from xlac_sdk.program import Argument, Copy, Launch, Program, Role, Slot
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Kernel, Work
+from xlac_sdk.kernel_ir.verify import verify
+from xlac_sdk.programs.program import Argument, Copy, Launch, Program, Role, Slot
 from xlac_sdk.target import Request, Target
-from xlac_sdk.verify import verify
 
 Wanted = Callable[[Builder, dict[str, Buffer]], None]
 

@@ -7,10 +7,10 @@ import pytest
 from cpu_programs import both, kernel_of, machine, same, samples
 from processors import needs_processor
 
-from xlac_sdk.build import add, apply, cast, index, load, mul, ramp, select
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Const, If, LoopKind, Ramp, Shuffle, Store
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir.build import add, apply, cast, index, load, mul, ramp, select
+from xlac_sdk.kernel_ir.kernel import Const, If, LoopKind, Ramp, Shuffle, Store
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import LimitError
 
 P = Primitive
@@ -89,7 +89,7 @@ def test_gathers_and_scatters(dtype: DType, cpu: str) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_atomic_stores_combine(dtype: DType, primitive: Primitive, threads: int) -> None:
     """Every lane counts, though lanes and threads meet in the same element."""
-    from xlac_sdk.verify import applies
+    from xlac_sdk.kernel_ir.verify import applies
 
     if not applies(primitive, dtype):
         pytest.skip("not of this type")

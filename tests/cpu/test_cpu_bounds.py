@@ -12,7 +12,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.leaf import Param
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 
 GUARD = 64

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from cpu_programs import BACKEND, kernel_of, loaded, machine
 
-from xlac.compiled import Compiled
-from xlac_cpu import fastcall
-from xlac_cpu.executable import QUICK
-from xlac_sdk.build import apply, load, ramp
+from xlac.runtime.compiled import Compiled
+from xlac_cpu.run import fastcall
+from xlac_cpu.run.executable import QUICK
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Work
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Launch, Program, Role, Slot
+from xlac_sdk.kernel_ir.build import apply, load, ramp
+from xlac_sdk.kernel_ir.kernel import Work
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
 
 P = Primitive
 pytestmark = pytest.mark.skipif(not fastcall.supported(), reason="this interpreter is called through ctypes")
@@ -153,7 +153,7 @@ def test_scalars_and_zero_sizes() -> None:
     x, y = (Slot(n, n, DType.I64, (), r) for n, r in (("x", Role.INPUT), ("y", Role.OUTPUT)))
 
     def body(b, buffers):  # type: ignore[no-untyped-def]
-        from xlac_sdk.build import index
+        from xlac_sdk.kernel_ir.build import index
 
         b.store(buffers["y"], index(0), load(buffers["x"], index(0)))
 

@@ -8,17 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.compiler import executable, lower, specialized
-from xlac.sources import load
-from xlac_cpu import BACKEND, outlined
+from xlac.driver import executable, lower, specialized
+from xlac.frontends.loader import load
+from xlac_cpu import BACKEND
+from xlac_cpu.emit import outlined
+from xlac_cpu.emit.module import emit
 from xlac_cpu.machine import Machine
-from xlac_cpu.module import emit
 from xlac_sdk.conformance.case import Case
 from xlac_sdk.conformance.primitives import cases
 from xlac_sdk.conformance.run import check
 from xlac_sdk.dtypes import DType
-from xlac_sdk.outline import LONG
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.lowering.outline import LONG
 from xlac_sdk.target import Request, Target
 
 SPECS = Path(__file__).parents[2] / "specs"

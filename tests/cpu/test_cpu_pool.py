@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 from cpu_programs import kernel_of, loaded, machine, program_of
 
-from xlac_cpu import BACKEND, driver, pool
-from xlac_sdk.build import add, apply, load, ramp
+from xlac_cpu import BACKEND
+from xlac_cpu.emit import driver
+from xlac_cpu.run import pool
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import LoopKind, Work
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Program
+from xlac_sdk.kernel_ir.build import add, apply, load, ramp
+from xlac_sdk.kernel_ir.kernel import LoopKind, Work
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.programs.program import Program
 from xlac_sdk.source import UnsupportedError
 
 P = Primitive
@@ -180,9 +182,9 @@ def test_without_futexes_threads_wait_on_a_condition() -> None:
     """The pool of other systems, which this one can run too."""
     import ctypes
 
-    from xlac_cpu import link, objects
-    from xlac_cpu import pool as pools
+    from xlac_cpu.llvm import link, objects
     from xlac_cpu.machine import host
+    from xlac_cpu.run import pool as pools
 
     code = link.load([objects.object_code(pools.text(host(), futex=False))], pools.EXPORTS)
     block = ctypes.create_string_buffer(pools.SIZE + 64)
@@ -201,7 +203,7 @@ def test_without_futexes_threads_wait_on_a_condition() -> None:
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell where threads may run")
 def test_a_thread_that_wakes_beside_its_caller_goes_elsewhere_and_stays_free() -> None:
     """What Linux is asked for: every processor of before but that one, then those of before again."""
-    from xlac_cpu import link, objects
+    from xlac_cpu.llvm import link, objects
     from xlac_cpu.machine import host
 
     allowed, asked = os.sched_getaffinity(0), []

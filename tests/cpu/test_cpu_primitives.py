@@ -7,13 +7,13 @@ import pytest
 from cpu_programs import both, kernel_of, machine, same, samples
 from processors import needs_processor
 
-from xlac_sdk.build import apply, fold, load, ramp
 from xlac_sdk.conformance.values import arguments
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Const, Kernel, LoopKind
-from xlac_sdk.primitives import TRANSCENDENTAL, Primitive, operand_dtypes
-from xlac_sdk.semantics import FOLDABLE
-from xlac_sdk.verify import applies
+from xlac_sdk.kernel_ir.build import apply, fold, load, ramp
+from xlac_sdk.kernel_ir.kernel import Const, Kernel, LoopKind
+from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive, operand_dtypes
+from xlac_sdk.kernel_ir.semantics import FOLDABLE
+from xlac_sdk.kernel_ir.verify import applies
 
 P = Primitive
 COUNT = 192
@@ -151,7 +151,7 @@ def test_folds_agree(dtype: DType, lanes: int) -> None:
 
 
 def _times(i, k):  # type: ignore[no-untyped-def]
-    from xlac_sdk.build import mul
+    from xlac_sdk.kernel_ir.build import mul
 
     return mul(i, k)
 

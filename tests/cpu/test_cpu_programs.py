@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 from cpu_programs import both_programs, kernel_of, loaded, machine, outputs_of, program_of, same
 
-from xlac_cpu import BACKEND, layout, link
-from xlac_sdk import alignment
-from xlac_sdk.build import add, apply, index, load, ramp
+from xlac_cpu import BACKEND
+from xlac_cpu.emit import layout
+from xlac_cpu.llvm import link
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Const, Kernel
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, While
+from xlac_sdk.emit import alignment
+from xlac_sdk.kernel_ir.build import add, apply, index, load, ramp
+from xlac_sdk.kernel_ir.kernel import Const, Kernel
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.programs.program import Argument, Branch, Call, Copy, Launch, Program, Repeat, Role, Slot, While
 from xlac_sdk.source import UnsupportedError
 
 P = Primitive

@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 from cpu_programs import kernel_of
 
-from xlac_cpu import BACKEND, backend, fastcall, objects, resident
+from xlac_cpu import BACKEND, backend
+from xlac_cpu.llvm import objects, resident
 from xlac_cpu.machine import host
+from xlac_cpu.run import fastcall
 from xlac_sdk.backend import Array
-from xlac_sdk.build import Builder, apply, load, ramp
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Buffer
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Launch, Program, Role, Slot
+from xlac_sdk.kernel_ir.build import Builder, apply, load, ramp
+from xlac_sdk.kernel_ir.kernel import Buffer
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
 from xlac_sdk.target import Request
 
 TEXT = "define i32 @two() {\n  ret i32 2\n}\n"

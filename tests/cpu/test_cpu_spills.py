@@ -12,15 +12,15 @@ import re
 import numpy as np
 import pytest
 
-from xlac.compiler import lower
+from xlac.driver import lower
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.contraction import Conv, Dot
-from xlac.ops.leaf import Param
+from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 MACHINES = {

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from cpu_programs import kernel_of, loaded, machine, program_of
 
-from xlac_cpu import BACKEND, link
-from xlac_cpu import pool as pools
+from xlac_cpu import BACKEND
+from xlac_cpu.llvm import link
 from xlac_cpu.machine import Machine, host
-from xlac_sdk.build import apply, fold, load, ramp
+from xlac_cpu.run import pool as pools
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Const, Kernel
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir.build import apply, fold, load, ramp
+from xlac_sdk.kernel_ir.kernel import Const, Kernel
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import SourceError, UnsupportedError
 from xlac_sdk.target import Request
 
@@ -112,7 +113,7 @@ def test_another_machines_program_is_not_loaded(tmp_path) -> None:  # type: igno
 
 @pytest.mark.parametrize("triple", ["aarch64-unknown-linux-gnu", "armv7-unknown-linux-gnueabihf", "aarch64-apple-darwin"])
 def test_the_pool_compiles_elsewhere(triple: str) -> None:
-    from xlac_cpu import objects
+    from xlac_cpu.llvm import objects
 
     assert objects.object_code(pools.text(Machine(triple, "")))[:4] in (b"\x7fELF", b"\xcf\xfa\xed\xfe")
 

@@ -20,8 +20,8 @@ from xlac_cpu.ahead import linker, program, unit
 from xlac_cpu.ahead.package import Making
 from xlac_cpu.machine import Machine
 from xlac_sdk.backend import Array
-from xlac_sdk.package import Packaging, Variant
-from xlac_sdk.program import Program
+from xlac_sdk.host.package import Packaging, Variant
+from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Target
 
 ALIGN = 64

@@ -8,15 +8,15 @@ import pytest
 from batch import Task, results
 from machines import MACHINES, Other
 
-from xlac.compiler import lower
 from xlac.debug import conformance
+from xlac.driver import lower
 from xlac.ops import OPS
 from xlac_cpu import BACKEND
 from xlac_sdk.conformance.case import Case, Tolerance, difference
 from xlac_sdk.conformance.run import cases
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.sizes import of_call
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import UnsupportedError
 
 pytestmark = pytest.mark.timeout(1800)

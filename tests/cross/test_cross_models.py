@@ -14,8 +14,8 @@ from batch import Task, results
 from machines import MACHINES, Other
 
 import xlac
-from xlac.compiler import lower, specialized, unfixed
-from xlac.sources import load
+from xlac.driver import lower, specialized, unfixed
+from xlac.frontends.loader import load
 from xlac_cpu import BACKEND
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "aot"))

@@ -12,8 +12,8 @@ from cuda_harness import STANDIN, Counts, OnStandin, standin
 from cudnn_harness import AskedDnn
 from cudnn_harness import Library as Dnn
 
-from xlac_cuda import cublaslt, cudnn, cudnn_calls, products
 from xlac_cuda.backend import CudaBackend
+from xlac_cuda.libraries import cublaslt, cudnn, cudnn_calls, products
 
 
 @pytest.fixture

@@ -14,18 +14,18 @@ import numpy as np
 from cuda_harness import ARCH, STANDIN, OnStandin
 from numpy.typing import NDArray
 
-from xlac.compiled import Compiled
-from xlac.compiler import executable, lower
+from xlac.driver import executable, lower
 from xlac.ir.dims import Symbol, evaluate, symbols
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.interpret import interpret
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.leaf import Param
+from xlac.ops.tensor.leaf import Param
 from xlac.passes.specialize import substituted
+from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
 from xlac_sdk.dtypes import DType
-from xlac_sdk.program import Call
+from xlac_sdk.programs.program import Call
 from xlac_sdk.target import Request, Target
 
 Array = NDArray[Any]

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from standin_build import SOURCES, Standin
 
-from xlac_cuda import conditions, driver, faults, gpu
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.gpu import Gpu
+from xlac_cuda.device import driver, gpu
+from xlac_cuda.device.gpu import Gpu
+from xlac_cuda.run import conditions, faults
 from xlac_sdk.target import Request, Target
 
 ARCH = "sm_90a"

@@ -9,16 +9,16 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from xlac_cuda import cudnn
-from xlac_cuda.claims import SPACE
-from xlac_cuda.cudnn_graph import Machine, Operations
-from xlac_cuda.cudnn_names import Type
-from xlac_cuda.cudnn_problems import refused, written
-from xlac_sdk.attentions import Attention
-from xlac_sdk.convolutions import Convolution
+from xlac_cuda.libraries import cudnn
+from xlac_cuda.libraries.claims import SPACE
+from xlac_cuda.libraries.cudnn_graph import Machine, Operations
+from xlac_cuda.libraries.cudnn_names import Type
+from xlac_cuda.libraries.cudnn_problems import refused, written
 from xlac_sdk.dtypes import DType
-from xlac_sdk.products import GELU, RELU
-from xlac_sdk.strided import Strided
+from xlac_sdk.libraries.attention import Attention
+from xlac_sdk.libraries.convolution import Convolution
+from xlac_sdk.libraries.product import GELU, RELU
+from xlac_sdk.programs.strided import Strided
 
 F32, F16, BF16 = DType.F32, DType.F16, DType.BF16
 DEVICEPROP, JSON_REPRESENTATION, CHARACTERS = 38, 2702, 24  # CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, its attribute, CUDNN_TYPE_CHAR

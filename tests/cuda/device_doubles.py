@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from xlac_cuda import dlpack
-from xlac_cuda.arrays import LEGACY
-from xlac_cuda.gpu import Gpu, gpu
+from xlac_cuda.device import dlpack
+from xlac_cuda.device.arrays import LEGACY
+from xlac_cuda.device.gpu import Gpu, gpu
 from xlac_sdk.dtypes import DType
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from xlac.compiler import executable, lower
-from xlac.sources import load
+from xlac.driver import executable, lower
+from xlac.frontends.loader import load
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.errors import DeviceError
+from xlac_cuda.device.errors import DeviceError
 from xlac_sdk.target import Request
 
 FAR = 1 << 45  # bytes: mapped by nobody

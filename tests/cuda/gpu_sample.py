@@ -6,7 +6,7 @@ import sys
 
 from xlac.debug.conformance import check
 from xlac.ops import OPS
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 
 SAMPLE = (
     "add", "reduce", "softmax", "layer_norm", "transpose", "gather", "scatter", "cumulative", "sort", "window", "dot", "conv",

@@ -1,4 +1,4 @@
-"""`xlac_cuda.locate` on the stand-in: a process of its own, which runs a program again to find the kernel that fails."""
+"""`xlac_cuda.run.locate` on the stand-in: a process of its own, which runs a program again to find the kernel that fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cuda_harness import standin
 
-from xlac_cuda.locate import main
+from xlac_cuda.run.locate import main
 
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patch, standin(patch):

@@ -12,9 +12,9 @@ from cuda_harness import Counts, OnStandin, condition_kernels
 
 from xlac.debug.conformance import check as check_op
 from xlac.ops import OPS
-from xlac_cuda import conditions
-from xlac_cuda.gpu import gpu
-from xlac_cuda.pycuda_gpu import PycudaGpu
+from xlac_cuda.device.gpu import gpu
+from xlac_cuda.device.pycuda_gpu import PycudaGpu
+from xlac_cuda.run import conditions
 from xlac_sdk.conformance import cases, check
 from xlac_sdk.source import XlacError
 from xlac_sdk.target import Request

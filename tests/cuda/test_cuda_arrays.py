@@ -13,16 +13,16 @@ from cuda_harness import Counts
 from device_doubles import LikeCupy, LikeJax, LikeTorch, OnDevice, placed
 from numpy.typing import NDArray
 
-from xlac.compiled import Compiled
-from xlac.compiler import executable, lower
+from xlac.driver import executable, lower
 from xlac.ir.graph import Graph
 from xlac.model import Model
 from xlac.ops import build
-from xlac_cuda import dlpack
-from xlac_cuda.arrays import DeviceArray
+from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.gpu import gpu
-from xlac_cuda.graph import VARIANTS
+from xlac_cuda.device import dlpack
+from xlac_cuda.device.arrays import DeviceArray
+from xlac_cuda.device.gpu import gpu
+from xlac_cuda.run.graph import VARIANTS
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request

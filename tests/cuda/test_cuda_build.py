@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from xlac.cli import status
-from xlac.compiler import executable, lower, specialized
-from xlac.sources import load
-from xlac_cuda import BACKEND, compiler, nvrtc, resources
+from xlac.driver import executable, lower, specialized
+from xlac.frontends.loader import load
+from xlac_cuda import BACKEND
 from xlac_cuda.architectures import known
-from xlac_cuda.module import arch_in
+from xlac_cuda.build import compiler, nvrtc, resources
+from xlac_cuda.emit.module import arch_in
 from xlac_sdk.conformance import cases
 from xlac_sdk.conformance.steps import chain
 from xlac_sdk.source import SourceError, UnsupportedError

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac.compiler import executable, lower
-from xlac.passes.watch import watched
-from xlac.sources import load
+from xlac.driver import executable, lower
+from xlac.frontends.loader import load
+from xlac.passes.checks.insert import watched
 from xlac_cuda.backend import CudaBackend
 from xlac_sdk.target import Request
 

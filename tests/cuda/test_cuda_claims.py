@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from cublaslt_harness import F32, Asked, Library, linear
 
-from xlac_cuda import architectures, claims, cublaslt
+from xlac_cuda import architectures
+from xlac_cuda.libraries import claims, cublaslt
 from xlac_sdk.source import SourceError, UnsupportedError, XlacError
 from xlac_sdk.target import Request
 

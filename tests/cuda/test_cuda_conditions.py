@@ -14,15 +14,15 @@ import pytest
 from cuda_harness import Counts, OnStandin
 from device_doubles import LikeCupy
 
-from xlac.compiled import Compiled
-from xlac.compiler import executable, lower
 from xlac.debug.story import tell
-from xlac.sources import load
+from xlac.driver import executable, lower
+from xlac.frontends.loader import load
+from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.errors import DeviceError
-from xlac_cuda.gpu import gpu
-from xlac_cuda.graph import Graph
-from xlac_cuda.nodes import WHILE, Nodes, Tools, captured
+from xlac_cuda.device.errors import DeviceError
+from xlac_cuda.device.gpu import gpu
+from xlac_cuda.run.graph import Graph
+from xlac_cuda.run.nodes import WHILE, Nodes, Tools, captured
 from xlac_sdk.target import Request
 
 SPECS = Path(__file__).parents[2] / "specs"

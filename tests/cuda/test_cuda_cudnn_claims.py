@@ -9,11 +9,12 @@ import pytest
 from cublaslt_harness import BF16
 from cudnn_harness import AskedDnn, Library, attention, conv
 
-from xlac.cache import Cache
-from xlac.findings import CachedFindings
-from xlac_cuda import architectures, claims, cublaslt, cudnn, cudnn_calls
-from xlac_cuda.cudnn_graph import Choice, Machine, Operations
-from xlac_cuda.cudnn_names import Attribute, Kind, Note, Pointwise
+from xlac.cache.findings import CachedFindings
+from xlac.cache.store import Cache
+from xlac_cuda import architectures
+from xlac_cuda.libraries import claims, cublaslt, cudnn, cudnn_calls
+from xlac_cuda.libraries.cudnn_graph import Choice, Machine, Operations
+from xlac_cuda.libraries.cudnn_names import Attribute, Kind, Note, Pointwise
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import XlacError
 from xlac_sdk.target import Request

@@ -12,19 +12,19 @@ import pytest
 from cuda_harness import STANDIN, Counts, OnStandin
 from device_doubles import LikeCupy
 
-from xlac.compiled import Compiled
-from xlac.compiler import executable, lower, unfixed
 from xlac.diagnostics import CATALOGUE
+from xlac.driver import executable, lower, unfixed
+from xlac.frontends.loader import load
 from xlac.ir.graph import Graph
 from xlac.model import Model
 from xlac.ops import build
-from xlac.sources import load
-from xlac_cuda import driver
-from xlac_cuda.errors import DeviceError
-from xlac_cuda.gpu import gpu as opened
-from xlac_cuda.memory import text_of
-from xlac_sdk.dims import Sym, Symbol
+from xlac.runtime.compiled import Compiled
+from xlac_cuda.device import driver
+from xlac_cuda.device.errors import DeviceError
+from xlac_cuda.device.gpu import gpu as opened
+from xlac_cuda.device.memory import text_of
 from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.dims import Sym, Symbol
 from xlac_sdk.source import LimitError, SourceError, UnsupportedError, XlacError
 from xlac_sdk.target import Request
 
@@ -249,7 +249,7 @@ def test_code_for_a_real_gpu_is_told_apart(counts: Counts) -> None:
 
 
 def test_importing_the_backend_looks_for_no_driver() -> None:
-    text = "import sys, xlac_cuda; assert not {'pycuda', 'xlac_cuda.driver', 'xlac_cuda.gpu'} & set(sys.modules)"
+    text = "import sys, xlac_cuda; assert not {'pycuda', 'xlac_cuda.device.driver', 'xlac_cuda.device.gpu'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", text], check=True)
 
 

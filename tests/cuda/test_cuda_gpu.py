@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.compiler import compile as compiled
-from xlac_cuda.conditions import BRANCHES, LOOPS
-from xlac_cuda.gpu import gpu
-from xlac_cuda.graph import Graph
+from xlac.driver import compile as compiled
+from xlac_cuda.device.gpu import gpu
+from xlac_cuda.run.conditions import BRANCHES, LOOPS
+from xlac_cuda.run.graph import Graph
 
 SPECS = Path(__file__).parents[2] / "specs"
 SAMPLE = Path(__file__).parent / "gpu_sample.py"

@@ -13,22 +13,23 @@ import pytest
 from cuda_harness import ARCH, Counts, OnStandin
 
 from xlac.cli import status
-from xlac.compiler import Lowered, executable, lower
+from xlac.codegen.gpu.core import instructions, tma
+from xlac.codegen.gpu.reduction import arrival_counter
+from xlac.driver import Lowered, executable, lower
 from xlac.ir.dims import static
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.contraction import Dot
-from xlac.ops.leaf import Param
-from xlac.schedule.gpu import copy_engine, instructions, ticket
-from xlac_cuda import compiler, nvrtc, resources
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.tensor.leaf import Param
 from xlac_cuda.architectures import described
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.instructions import HOPPER, INSTRUCTIONS
-from xlac_sdk import portable
+from xlac_cuda.build import compiler, nvrtc, resources
+from xlac_cuda.emit.instructions import HOPPER, INSTRUCTIONS
 from xlac_sdk.dtypes import DType
+from xlac_sdk.programs import portable
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request, Target
 
@@ -97,7 +98,7 @@ def agree(case: str, backend: CudaBackend) -> None:
     target = backend.target(Request(arch=ARCH + "+wgmma" if hopper else ""))
     target = replace(target, processors=2) if hopper else target
     if case == "warp groups":
-        target = replace(target, instructions=target.instructions - copy_engine.NAMES)
+        target = replace(target, instructions=target.instructions - tma.NAMES)
     ready = lowered(target, made(), precision="fast" if case == "tf32" else "default")
     graph, rng = ready.model.graph, np.random.default_rng(0)
     feeds = {}
@@ -130,10 +131,10 @@ def test_products_whose_every_access_is_watched(case: str, counts: Counts, reque
 
 def test_schedules_and_text_have_the_same_instructions() -> None:
     asked = {
-        instructions.COPY, instructions.COMMIT, instructions.WAIT, instructions.WARP_BARRIER, *instructions.MMA.values(), ticket.FENCE, ticket.TICKET,
+        instructions.COPY, instructions.COMMIT, instructions.WAIT, instructions.WARP_BARRIER, *instructions.MMA.values(), arrival_counter.FENCE, arrival_counter.TICKET,
     }  # fmt: skip
     assert asked == set(INSTRUCTIONS) == described("sm_80").instructions
-    assert {instructions.FENCE, instructions.SETTLE, *instructions.GROUPED.values(), *copy_engine.NAMES} == set(HOPPER)
+    assert {instructions.FENCE, instructions.SETTLE, *instructions.GROUPED.values(), *tma.NAMES} == set(HOPPER)
     assert CudaBackend().target(Request(arch="sm_90a+wgmma")).instructions == {*INSTRUCTIONS, *HOPPER}
     with pytest.raises(SourceError, match="wgmma"):
         CudaBackend().target(Request(arch="sm_80+wgmma"))
@@ -174,7 +175,7 @@ def test_large_products_spill_no_registers(arch: str) -> None:
 def test_products_of_four_warps_are_hoppers_own(tmp_path: Path) -> None:
     """No GPU has run these; what is known is that they compile to the instruction, one after the other, without spills."""
     target = CudaBackend().target(Request(arch="sm_90a+wgmma"))
-    target = replace(target, instructions=target.instructions - copy_engine.NAMES)
+    target = replace(target, instructions=target.instructions - tma.NAMES)
     (text,) = CudaBackend().emit(lowered(target, product(4096, 4096, 4096, D.BF16, "nt")).program, target).values()
     code = compiler.compiled(text)
     (kernel,) = resources.used(code.log).values()

@@ -11,19 +11,19 @@ from cuda_harness import Counts
 from device_doubles import LikeTorch, placed
 from numpy.typing import NDArray
 
-from xlac.compiled import Compiled
-from xlac.compiler import executable, lower, unfixed
+from xlac.driver import executable, lower, unfixed
 from xlac.ir.graph import Graph
 from xlac.model import Model
 from xlac.ops import build
-from xlac_cuda import executable as executables
-from xlac_cuda import outputs
-from xlac_cuda.arrays import DeviceArray
+from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.calls import device_call
-from xlac_cuda.gpu import gpu
-from xlac_sdk.dims import Sym, Symbol
+from xlac_cuda.device import outputs
+from xlac_cuda.device.arrays import DeviceArray
+from xlac_cuda.device.gpu import gpu
+from xlac_cuda.run import executable as executables
+from xlac_cuda.run.calls import device_call
 from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.dims import Sym, Symbol
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 

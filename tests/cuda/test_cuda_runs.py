@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from cuda_harness import Counts, OnStandin
 
-from xlac.compiled import Compiled
-from xlac.compiler import executable, lower, unfixed
+from xlac.driver import executable, lower, unfixed
 from xlac.ir.graph import Graph, Node
 from xlac.model import Model
 from xlac.ops import build
-from xlac_cuda import executable as executables
+from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.gpu import gpu
-from xlac_sdk.dims import Sym, Symbol
+from xlac_cuda.device.gpu import gpu
+from xlac_cuda.run import executable as executables
 from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.dims import Sym, Symbol
 from xlac_sdk.source import XlacError
 from xlac_sdk.target import Request
 

@@ -20,18 +20,19 @@ from device_doubles import LikeCupy
 from numpy.typing import NDArray
 from test_cuda_products import compiles, disassembler, lowered, product
 
-from xlac.compiled import Compiled
-from xlac.compiler import executable, lower
+from xlac.driver import executable, lower
 from xlac.ir.dims import symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.contraction import Dot
-from xlac_cuda import compiler, resources, tensor_maps
+from xlac.ops.reduction.contraction import Dot
+from xlac.runtime.compiled import Compiled
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.driver import driver
-from xlac_cuda.errors import DeviceError
-from xlac_cuda.gpu import gpu
+from xlac_cuda.build import compiler, resources
+from xlac_cuda.device import tensor_maps
+from xlac_cuda.device.driver import driver
+from xlac_cuda.device.errors import DeviceError
+from xlac_cuda.device.gpu import gpu
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Request, Target
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from cuda_harness import OnStandin
 
-from xlac.compiler import executable, lower, specialized
+from xlac.driver import executable, lower, specialized
+from xlac.frontends.loader import load
 from xlac.ir.interpret import interpret
-from xlac.sources import load
 from xlac_cuda.backend import CudaBackend
 from xlac_sdk.target import Request
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac.compiler import executable, lower
+from xlac.driver import executable, lower
 from xlac.spec.load import load
 from xlac_cuda.backend import CudaBackend
-from xlac_cuda.steps import BLOCKING
+from xlac_cuda.run.steps import BLOCKING
 from xlac_sdk.target import Request
 
 ENDLESS = """

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from xlac.compiler import Lowered, lower, specialized
-from xlac.sources import load
+from xlac.driver import Lowered, lower, specialized
+from xlac.frontends.loader import load
 from xlac_cuda import BACKEND
-from xlac_cuda.dialect import CUDA, STATIC_SHARED
-from xlac_cuda.functions import functions
-from xlac_cuda.lowering import lowered
-from xlac_sdk import build
+from xlac_cuda.emit.dialect import CUDA, STATIC_SHARED
+from xlac_cuda.emit.functions import functions
+from xlac_cuda.emit.lowering import lowered
 from xlac_sdk.conformance.steps import chain, hostile
-from xlac_sdk.ctext import kernel_text
 from xlac_sdk.dtypes import DType
-from xlac_sdk.grid import grid, spread
-from xlac_sdk.kernel import (
+from xlac_sdk.emit.ctext import kernel_text
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.grid import grid, spread
+from xlac_sdk.kernel_ir.kernel import (
     Access,
     Allocate,
     Barrier,
@@ -42,7 +42,7 @@ from xlac_sdk.kernel import (
     Store,
     Var,
 )  # fmt: skip
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import SourceError, UnsupportedError
 from xlac_sdk.target import Request
 
@@ -221,7 +221,7 @@ def test_what_is_not_for_gpus_is_refused() -> None:
 
 
 def test_without_a_gpu_the_architecture_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xlac_cuda.device.architecture", lambda *which: None)
+    monkeypatch.setattr("xlac_cuda.device.devices.architecture", lambda *which: None)
     with pytest.raises(UnsupportedError, match="--arch names none") as error:
         BACKEND.target(Request())
     assert error.value.diagnostics[0].code == "XL5203"
@@ -231,6 +231,6 @@ def test_writing_text_imports_neither_pycuda_nor_a_driver() -> None:
     code = (
         "import sys, xlac_cuda; from xlac_sdk.target import Request; from xlac_sdk.conformance.steps import chain\n"
         "xlac_cuda.BACKEND.emit(chain().program, xlac_cuda.BACKEND.target(Request(arch='sm_80')))\n"
-        "assert not {'pycuda', 'xlac_cuda.driver', 'xlac_cuda.nvrtc', 'xlac_cuda.executable'} & set(sys.modules), sys.modules.keys()"
+        "assert not {'pycuda', 'xlac_cuda.device.driver', 'xlac_cuda.build.nvrtc', 'xlac_cuda.run.executable'} & set(sys.modules), sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cuda_harness import ARCH, Counts, OnStandin
 
-from xlac.compiler import executable, lower
+from xlac.driver import executable, lower
 from xlac.ir.dims import symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.model import Model

@@ -11,9 +11,9 @@ import pytest
 from cuda_harness import STANDIN, Counts
 from numpy.typing import NDArray
 
-from xlac_cuda.errors import DeviceError
-from xlac_cuda.gpu import Gpu
-from xlac_cuda.gpu import gpu as opened
+from xlac_cuda.device.errors import DeviceError
+from xlac_cuda.device.gpu import Gpu
+from xlac_cuda.device.gpu import gpu as opened
 
 THREADS = 64
 FLOATS = 256  # of the buffer that kernels get

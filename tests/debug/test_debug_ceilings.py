@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from xlac.cli import root
 from xlac.debug import ceilings
-from xlac_sdk.interpret import run_kernel
-from xlac_sdk.kernel import Access
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.interpret import run_kernel
+from xlac_sdk.kernel_ir.kernel import Access
 from xlac_sdk.target import Request
 
 SPECS = Path(__file__).parents[2] / "specs"

@@ -14,14 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from xlac.cli import root
-from xlac.compiler import Lowered, executable, lower, specialized
 from xlac.debug import profile
-from xlac.sources import load
-from xlac_sdk.program import Argument, Launch, Program, Role, Slot, Stamp
-from xlac_sdk.registry import find
+from xlac.driver import Lowered, executable, lower, specialized
+from xlac.frontends.loader import load
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot, Stamp
 from xlac_sdk.source import Origin, Span, UnsupportedError, VerifyError
 from xlac_sdk.target import Request
-from xlac_sdk.verify import verify_program
 
 SPECS = Path(__file__).parents[2] / "specs"
 

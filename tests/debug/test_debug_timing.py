@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from xlac.cli.bench import rates, spread
+from xlac.cli.commands.bench import rates, spread
 from xlac.debug import timing
-from xlac_sdk.kernel import Work
+from xlac_sdk.kernel_ir.kernel import Work
 
 
 class Machine:

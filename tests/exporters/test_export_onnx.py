@@ -26,8 +26,10 @@ from xlac.ir.interpret import interpret
 from xlac.ir.op import OPS, Array
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops import build, control, effect, reduction
-from xlac.ops.leaf import Param
+from xlac.ops import build
+from xlac.ops.control import control, effect
+from xlac.ops.reduction import reduction
+from xlac.ops.tensor.leaf import Param
 from xlac.spec.load import load
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError

@@ -13,8 +13,8 @@ import pytest
 from alike import equal
 from graphs import make
 
-from xlac.compiler import lower, specialized
 from xlac.debug.conformance import cases, model_of
+from xlac.driver import lower, specialized
 from xlac.exporters.spec import text, write
 from xlac.exporters.spec.names import clean
 from xlac.exporters.spec.values import constant
@@ -24,12 +24,15 @@ from xlac.ir.op import OPS, Array
 from xlac.ir.text import show
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops import build, control, effect, index, order, reduction
-from xlac.ops.leaf import Const, Param
-from xlac.spec.format import canonical
+from xlac.ops import build
+from xlac.ops.control import control, effect
+from xlac.ops.reduction import order, reduction
+from xlac.ops.tensor import index
+from xlac.ops.tensor.leaf import Const, Param
 from xlac.spec.load import load
+from xlac.spec.text.format import canonical
 from xlac_sdk.dtypes import DType
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.source import Origin, UnsupportedError
 from xlac_sdk.target import Request
 

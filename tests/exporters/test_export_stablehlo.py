@@ -21,13 +21,16 @@ from xlac.debug.conformance import Case, bound_of, cases, difference, model_of
 from xlac.exporters.stablehlo import text, write
 from xlac.exporters.stablehlo.erf import erf
 from xlac.exporters.stablehlo.literals import constant_text
+from xlac.frontends.loader import load
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import OPS, Array
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops import build, control, effect, index, order, reduction
-from xlac.sources import load
+from xlac.ops import build
+from xlac.ops.control import control, effect
+from xlac.ops.reduction import order, reduction
+from xlac.ops.tensor import index
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError
 

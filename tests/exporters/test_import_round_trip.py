@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from alike import equal
 
-from xlac.compiler import lower, specialized
+from xlac.driver import lower, specialized
 from xlac.exporters.onnx import write as export
 from xlac.exporters.spec import write
+from xlac.frontends.loader import load
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import OPS
 from xlac.ir.origins import spread
 from xlac.ir.text import show
 from xlac.model import Model
 from xlac.ops import build
-from xlac.sources import load
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.source import Origin, SourceError
 from xlac_sdk.target import Request
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac.frontends.onnx.messages import messages
+from xlac.frontends.onnx.file.messages import messages
 
 EXTREMES = (1 << 31, (1 << 63) - 1, -1, -(1 << 63), 1 << 20)
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from graphs import Case, make
 
-from xlac.compiler import executable, lower
+from xlac.driver import executable, lower
 from xlac.ir.interpret import interpret
 from xlac.model import Model
 from xlac_sdk.dtypes import DType
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 COUNT = int(os.environ.get("XLAC_FUZZ_GRAPHS", "60"))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from xlac_sdk.grid import grid
-from xlac_sdk.kernel import (
+from xlac_sdk.kernel_ir.grid import grid
+from xlac_sdk.kernel_ir.kernel import (
     Apply,
     Assign,
     Buffer,
@@ -26,8 +26,8 @@ from xlac_sdk.kernel import (
     Var,
     children,
 )  # fmt: skip
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.sharing import roots, walk
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.sharing import roots, walk
 
 P = Primitive
 Names = dict[str, int]

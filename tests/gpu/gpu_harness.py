@@ -13,23 +13,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac.compiler import Lowered, lower
+from xlac.codegen.gpu.reduction.arrival_counter import FENCE, TICKET
+from xlac.driver import Lowered, lower
 from xlac.ir.dims import Dim, Symbol, evaluate, symbols
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.interpret import interpret
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.leaf import Param
+from xlac.ops.tensor.leaf import Param
 from xlac.passes.specialize import substituted
-from xlac.schedule.gpu.ticket import FENCE, TICKET
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Program
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Request, Target
-from xlac_sdk.verify import verify_program
 
 Array = NDArray[Any]
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from gpu_harness import SMALL, InterpretedGpu
 
-from xlac.compiler import executable, lower
+from xlac.codegen.gpu.core.instructions import COMMIT, COPY, MMA, WAIT
+from xlac.codegen.gpu.reduction.arrival_counter import FENCE, TICKET
 from xlac.debug.conformance import check
+from xlac.driver import executable, lower
+from xlac.fusion.group import Kind
 from xlac.ir.dims import static
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import OPS, build
-from xlac.ops.leaf import Param
-from xlac.schedule.gpu.instructions import COMMIT, COPY, MMA, WAIT
-from xlac.schedule.gpu.ticket import FENCE, TICKET
-from xlac.schedule.group import Kind
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 

@@ -12,22 +12,22 @@ from gpu_harness import LARGE, SMALL, agree, apply, given, graph_of, lowered, pa
 from loops_harness import MASKED, SCALAR
 from test_gpu_library import TARGET as LIBRARY
 
+from xlac.codegen.kernel_dedup import structure, translated
+from xlac.codegen.lower import schedule
+from xlac.fusion.group import Group, Kind, Packed, Partition, Scheduled, Scratch
+from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Op, Sample
 from xlac.ops import OPS, build
-from xlac.ops.control import Pick
-from xlac.ops.leaf import Param
-from xlac.schedule.fusion import is_alias, partition
-from xlac.schedule.group import Group, Kind, Packed, Partition, Scheduled, Scratch
-from xlac.schedule.schedule import schedule
-from xlac.schedule.share import structure, translated
+from xlac.ops.control.control import Pick
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.program import Role
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.programs.program import Role
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Target
-from xlac_sdk.verify import verify_program
 
 TICKETS = replace(SMALL, instructions=LARGE.instructions, processors=8)
 TARGETS = (SCALAR, MASKED, SMALL, TICKETS, LARGE, LIBRARY)

@@ -14,19 +14,19 @@ import pytest
 from gpu_harness import LARGE, agree, lowered, param, run
 
 from xlac.debug.story import tell
+from xlac.fusion.group import Kind
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.view import Slice
-from xlac.schedule.group import Kind
-from xlac_sdk import portable
+from xlac.ops.tensor.view import Slice
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Work
-from xlac_sdk.products import GELU, RELU, Products
-from xlac_sdk.program import Call, Launch, Program
+from xlac_sdk.kernel_ir.kernel import Work
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.libraries.product import GELU, RELU, Products
+from xlac_sdk.programs import portable
+from xlac_sdk.programs.program import Call, Launch, Program
 from xlac_sdk.source import Origin, VerifyError
 from xlac_sdk.target import Target
-from xlac_sdk.verify import verify_program
 
 F32, F16, BF16, I8 = DType.F32, DType.F16, DType.BF16, DType.I8
 LEAST = 4

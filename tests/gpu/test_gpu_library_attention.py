@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from gpu_harness import LARGE, agree, lowered, param
 
+from xlac.codegen.gpu.core.instructions import COMMIT, COPY, MMA, WAIT
+from xlac.fusion.group import Kind
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.schedule.gpu.instructions import COMMIT, COPY, MMA, WAIT
-from xlac.schedule.group import Kind
-from xlac_sdk import portable
-from xlac_sdk.attentions import ATTENTION, Attentions
 from xlac_sdk.dtypes import DType
-from xlac_sdk.program import Call, Launch, Program
+from xlac_sdk.libraries.attention import ATTENTION, Attentions
+from xlac_sdk.programs import portable
+from xlac_sdk.programs.program import Call, Launch, Program
 
 F32, F16, BF16 = DType.F32, DType.F16, DType.BF16
 TARGET = replace(

@@ -14,16 +14,16 @@ from gpu_harness import LARGE, agree, lowered, param, run
 
 from xlac.debug.report import fused
 from xlac.debug.story import tell
+from xlac.fusion.group import Kind
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.contraction import Conv
-from xlac.schedule.group import Kind
-from xlac_sdk import portable
-from xlac_sdk.convolutions import CONVOLUTION, Convolution
+from xlac.ops.reduction.contraction import Conv
 from xlac_sdk.dtypes import DType
-from xlac_sdk.products import GELU, PRODUCT, RELU, Product, Products
-from xlac_sdk.program import Call, Program
+from xlac_sdk.libraries.convolution import CONVOLUTION, Convolution
+from xlac_sdk.libraries.product import GELU, PRODUCT, RELU, Product, Products
+from xlac_sdk.programs import portable
+from xlac_sdk.programs.program import Call, Program
 from xlac_sdk.source import Origin
 
 F32, F16, BF16 = DType.F32, DType.F16, DType.BF16

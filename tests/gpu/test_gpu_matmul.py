@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 from contraction_harness import agree, compute, group, of_sample, param, program, values
 
-from xlac.compiler import lower
+from xlac.codegen.gpu.core.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
+from xlac.driver import lower
+from xlac.fusion.group import Group, Kind
 from xlac.ir.dims import symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.contraction import Conv, Dot
-from xlac.schedule.gpu.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
-from xlac.schedule.group import Group, Kind
+from xlac.ops.reduction.contraction import Conv, Dot
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.kernel import Allocate, Instruction, Kernel, Load, Space, Stmt, children
-from xlac_sdk.sharing import roots, walk
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.kernel_ir.kernel import Allocate, Instruction, Kernel, Load, Space, Stmt, children
+from xlac_sdk.kernel_ir.sharing import roots, walk
+from xlac_sdk.kernel_ir.verify import verify_program
 from xlac_sdk.target import Target
-from xlac_sdk.verify import verify_program
 
 D = DType
 PLAIN = Target("gpu", warp=8, block_threads=32, shared_bytes=48 << 10, access_bytes=16, processors=4)

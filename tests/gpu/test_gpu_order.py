@@ -13,14 +13,14 @@ from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.control import Pick
-from xlac.ops.dynamic import Compact
-from xlac.ops.index import Scatter
-from xlac.ops.order import Sort
-from xlac.ops.reduction import Cumulative
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.order import Sort
+from xlac.ops.reduction.reduction import Cumulative
+from xlac.ops.tensor.dynamic import Compact
+from xlac.ops.tensor.index import Scatter
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Store
-from xlac_sdk.program import Program
+from xlac_sdk.kernel_ir.kernel import Store
+from xlac_sdk.programs.program import Program
 
 
 def picked(node: Node) -> list[Node]:

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from gpu_harness import LARGE, SMALL, agree, lowered, param
 
+from xlac.codegen.gpu.core.instructions import COMMIT, COPY, MMA, WAIT
 from xlac.ir.dims import Dim, symbol
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.contraction import Dot
-from xlac.schedule.gpu.instructions import COMMIT, COPY, MMA, WAIT
+from xlac.ops.reduction.contraction import Dot
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access
-from xlac_sdk.products import Products
-from xlac_sdk.program import Program
+from xlac_sdk.kernel_ir.kernel import Access
+from xlac_sdk.libraries.product import Products
+from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Target
 
 D = DType

@@ -10,7 +10,7 @@ import pytest
 from gpu_harness import LARGE, SMALL, InterpretedGpu
 from graphs import make
 
-from xlac.compiler import executable, lower
+from xlac.driver import executable, lower
 from xlac.ir.interpret import interpret
 from xlac.model import Model
 from xlac_sdk.dtypes import DType

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from gpu_harness import LARGE, SMALL, agree, apply, lowered, param, run
 
-from xlac.compiler import lower
+from xlac.driver import lower
 from xlac.ir.dims import symbol, symbols
 from xlac.ir.graph import Graph
 from xlac.model import Model
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
-from xlac_sdk.grid import grid
-from xlac_sdk.kernel import Kernel
-from xlac_sdk.program import Program
+from xlac_sdk.kernel_ir.grid import grid
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.programs.program import Program
 
 TICKETS = replace(SMALL, instructions=LARGE.instructions)
 

@@ -7,21 +7,22 @@ from dataclasses import replace
 import pytest
 from contraction_harness import agree, group, param, program
 
+from xlac.codegen.gpu.core import tma
+from xlac.codegen.gpu.core.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
+from xlac.codegen.gpu.gemm import warp_specialized_gemm, wgmma
+from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
-from xlac.ops.contraction import Dot
-from xlac.schedule.gpu import copy_engine, specialized, warpgroups
-from xlac.schedule.gpu.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
-from xlac.schedule.group import Group, Kind
+from xlac.ops.reduction.contraction import Dot
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Const, Instruction, Kernel, Stmt, TensorMap, children
+from xlac_sdk.kernel_ir.kernel import Const, Instruction, Kernel, Stmt, TensorMap, children
+from xlac_sdk.programs.tensor_maps import tensor_maps
 from xlac_sdk.target import Target
-from xlac_sdk.tensor_maps import tensor_maps
 
 D = DType
 HOPPER = Target(
     "gpu", warp=32, block_threads=1024, shared_bytes=227 << 10, access_bytes=16, processors=2,
-    instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT, FENCE, SETTLE, *GROUPED.values(), *copy_engine.NAMES}),
+    instructions=frozenset({*MMA.values(), COPY, COMMIT, WAIT, FENCE, SETTLE, *GROUPED.values(), *tma.NAMES}),
 )  # fmt: skip
 ONE_GROUP = replace(HOPPER, block_threads=256)
 
@@ -47,18 +48,18 @@ def named(kernel: Kernel) -> set[str]:
 
 
 def maps(kernel: Kernel) -> list[TensorMap]:
-    return list(tensor_maps(kernel, copy_engine.NAMES))
+    return list(tensor_maps(kernel, tma.NAMES))
 
 
 @pytest.mark.parametrize("turned", ["nt", "nn", "tt", "tn"])
 @pytest.mark.sampled(2)
 def test_layouts(turned: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every operand may lie along the sum or along its own side; rings go round, the last tiles are partly empty."""
-    for module in (specialized, warpgroups):
+    for module in (warp_specialized_gemm, wgmma):
         monkeypatch.setattr(module, "WIDE", 64)  # the interpreter is slow
     made, target = group(Kind.DOT, matmul(56, 56, 136, turned)), replace(ONE_GROUP, processors=1, shared_bytes=35_000)
     kernel = only(made, target)
-    assert {copy_engine.WAIT, copy_engine.EXPECT, copy_engine.DONE, copy_engine.BRING[2], SETTLE, GROUPED[D.BF16]} <= named(kernel)
+    assert {tma.WAIT, tma.EXPECT, tma.DONE, tma.BRING[2], SETTLE, GROUPED[D.BF16]} <= named(kernel)
     left, right = maps(kernel)
     assert left.box == right.box == (64, 64)
     if turned == "nt" or request.config.getoption("--all"):  # seconds each
@@ -67,7 +68,7 @@ def test_layouts(turned: str, request: pytest.FixtureRequest, monkeypatch: pytes
 
 def test_two_groups_share_registers_out() -> None:
     names = named(only(group(Kind.DOT, matmul(512, 512, 256)), HOPPER))
-    assert {copy_engine.MORE, copy_engine.FEWER} <= names
+    assert {tma.MORE, tma.FEWER} <= names
 
 
 def test_axes_of_the_batch_are_axes_of_the_map() -> None:
@@ -77,7 +78,7 @@ def test_axes_of_the_batch_are_axes_of_the_map() -> None:
     kernel = only(group(Kind.DOT, Node.of(heads, left, right)), HOPPER)
     first, second = maps(kernel)
     assert first.box == (1, 128, 1, 64) and [int(n.value) for n in first.extents if isinstance(n, Const)] == [3, 128, 5, 256]
-    assert second.box == (1, 256, 1, 64) and copy_engine.BRING[4] in named(kernel)
+    assert second.box == (1, 256, 1, 64) and tma.BRING[4] in named(kernel)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import pytest
 from accesses import elements_read, sectors, statements, touches
 from gpu_harness import LARGE, apply, lowered, param
 
-from xlac.compiler import Lowered, lower, specialized
+from xlac.driver import Lowered, lower, specialized
+from xlac.frontends.loader import load
 from xlac.ops import build
-from xlac.sources import load
 from xlac_sdk.dtypes import DType
-from xlac_sdk.grid import grid
-from xlac_sdk.kernel import Allocate
-from xlac_sdk.verify import verify_program
+from xlac_sdk.kernel_ir.grid import grid
+from xlac_sdk.kernel_ir.kernel import Allocate
+from xlac_sdk.kernel_ir.verify import verify_program
 
 SPECS = Path(__file__).parents[2] / "specs"
 NAMES = sorted(file.stem for file in SPECS.glob("*.yaml"))

@@ -13,9 +13,9 @@ from scipy import special
 
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Launch, Program, Role, Slot
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
 from xlac_sdk.target import Request
 
 P = Primitive

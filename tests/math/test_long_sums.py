@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from long_sums import LARGE, SMALL, Case, U, off
 
-from xlac.compiler import compile as compile_model
-from xlac.compiler import lower
+from xlac.driver import compile as compile_model
+from xlac.driver import lower
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops.contraction import Dot
-from xlac.ops.index import Scatter
-from xlac.ops.leaf import Param
-from xlac.ops.reduction import Cumulative, Reduce
-from xlac.ops.view import Slice
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.reduction import Cumulative, Reduce
+from xlac.ops.tensor.index import Scatter
+from xlac.ops.tensor.leaf import Param
+from xlac.ops.tensor.view import Slice
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import Interpreter
+from xlac_sdk.kernel_ir.interpret import Interpreter
 from xlac_sdk.target import Target
 
 

@@ -6,7 +6,7 @@ import pytest
 from math_compiled import EXACT, worst
 from processors import needs_processor
 
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 FUNCTIONS = (*EXACT, P.POW)

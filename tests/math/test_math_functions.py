@@ -12,7 +12,7 @@ import pytest
 from math_harness import FUSED, PLAIN, TARGETS, Array, expanded, ulps
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 FLOATS = (np.float32, np.float64)
@@ -182,7 +182,7 @@ def test_scaling_by_powers_of_two_rounds_once(kind: Any) -> None:
 @pytest.mark.parametrize("kind", FLOATS, ids=["f32", "f64"])
 @pytest.mark.parametrize("primitive", [P.MAX, P.MIN, P.LE, P.NE])
 def test_orders(primitive: P, kind: Any) -> None:
-    from xlac_sdk.semantics import evaluate
+    from xlac_sdk.kernel_ir.semantics import evaluate
 
     x, y = pairs(kind)
     with np.errstate(all="ignore"):

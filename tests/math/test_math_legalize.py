@@ -11,18 +11,29 @@ import pytest
 from math_harness import BASIC, FUSED, MOVES, PLAIN, expanded, kernel_of
 from work import calls
 
-from xlac_sdk import build
-from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import run_kernel
-from xlac_sdk.kernel import Access, Apply, Buffer, Const, Expr, Kernel, Let, LoopKind, Stmt, children
-from xlac_sdk.legalize import legalize
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.semantics import evaluate
-from xlac_sdk.sharing import roots, walk
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.interpret import run_kernel
+from xlac_sdk.kernel_ir.kernel import (
+    Access,
+    Apply,
+    Buffer,
+    Const,
+    Expr,
+    Kernel,
+    Let,
+    LoopKind,
+    Stmt,
+    children,
+)
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.semantics import evaluate
+from xlac_sdk.kernel_ir.sharing import roots, walk
+from xlac_sdk.kernel_ir.verify import verify
+from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Target
-from xlac_sdk.verify import verify
 
 P = Primitive
 INTEGERS = [d for d in DType if d.is_integer]
@@ -166,7 +177,7 @@ def test_a_splat_is_expanded_as_a_scalar() -> None:
 
 def test_a_parallel_loop_stays_alone_in_its_kernel() -> None:
     """Bounds that need an expansion are written in place."""
-    from xlac_sdk.kernel import Var
+    from xlac_sdk.kernel_ir.kernel import Var
 
     n, out = Var("n", DType.I64), Buffer("out", DType.I64, 64, access=Access.WRITE)
     b = Builder()

@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from xlac.compiler import executable, lower
+from xlac.driver import executable, lower
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.control import Scan
-from xlac.ops.leaf import Param
+from xlac.ops.control.control import Scan
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
-from xlac_sdk.program import Argument, Launch, Program, Repeat, Step
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
+from xlac_sdk.programs.program import Argument, Launch, Program, Repeat, Step
 from xlac_sdk.target import Request, Target
 
 WIDTH = 40

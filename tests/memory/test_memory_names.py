@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from xlac.compiler import lower, specialized
+from xlac.driver import lower, specialized
+from xlac.frontends.loader import load
 from xlac.memory import limit
-from xlac.sources import load
-from xlac_sdk.program import Role, Slot
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.programs.program import Role, Slot
 from xlac_sdk.source import LimitError, Origin, VerifyError
 from xlac_sdk.target import Request
-from xlac_sdk.verify import verify_program
 
 SPECS = Path(__file__).parents[2] / "specs"
 OWN = re.compile(r"'[a-z]+\d+'")

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from xlac.compiler import compile as compile_model
-from xlac.compiler import lower
+from xlac.driver import compile as compile_model
+from xlac.driver import lower
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.control import Scan, While
-from xlac.ops.index import DynUpdate
-from xlac.ops.leaf import Const, Param
+from xlac.ops.control.control import Scan, While
+from xlac.ops.tensor.index import DynUpdate
+from xlac.ops.tensor.leaf import Const, Param
 from xlac_sdk.dtypes import DType
-from xlac_sdk.program import Copy, Program, Repeat, Step
-from xlac_sdk.program import While as WhileStep
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
+from xlac_sdk.programs.program import Copy, Program, Repeat, Step
+from xlac_sdk.programs.program import While as WhileStep
 from xlac_sdk.target import Request
 
 F32, I32 = DType.F32, DType.I32

@@ -12,7 +12,7 @@ ort = pytest.importorskip("onnxruntime")
 
 from onnx import helper
 
-import xlac.onnx_backend as backend
+import xlac.integrations.onnx_backend as backend
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(7)

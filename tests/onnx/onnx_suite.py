@@ -23,7 +23,7 @@ def suite() -> dict[str, Callable[[], Any]]:
         from onnx.backend.test import BackendTest
 
     import xlac.frontends.onnx.ops  # noqa: F401 - a mistake in a family is to end here, not in every test
-    from xlac.onnx_backend import XlacBackend
+    from xlac.integrations.onnx_backend import XlacBackend
 
     items = BackendTest(XlacBackend, __name__)._test_items
     return {

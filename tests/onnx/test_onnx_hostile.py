@@ -13,9 +13,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx_cases import INT64, model, value
 
 import xlac
-from xlac import onnx_backend
 from xlac.frontends.onnx import load
-from xlac.frontends.onnx.wire import Malformed, without_data
+from xlac.frontends.onnx.file.wire import Malformed, without_data
+from xlac.integrations import onnx_backend
 from xlac_sdk.source import LimitError, SourceError
 
 node = helper.make_node

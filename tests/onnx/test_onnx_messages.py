@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, save
 
-from xlac.frontends.onnx.dtypes import CODED, DTYPES, LISTED
+from xlac.frontends.onnx.file.dtypes import CODED, DTYPES, LISTED
 
 PROGRAM = """
 import sys
 import numpy as np
-from xlac.compiler import compile
+from xlac.driver import compile
 run = compile(sys.argv[1], "reference")
 assert "onnx" not in sys.modules and "google.protobuf" in sys.modules
 x = np.arange(6, dtype=np.float32).reshape(2, 3)
 assert (run(x) == x * 3).all()
 import onnx
-from xlac.frontends.onnx.messages import messages
+from xlac.frontends.onnx.file.messages import messages
 assert messages() is not onnx and messages().ModelProto is onnx.ModelProto
 assert (compile(onnx.load(sys.argv[1]), "reference")(x) == x * 3).all()
 """

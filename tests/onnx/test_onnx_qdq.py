@@ -12,13 +12,13 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper, numpy_helper
 
-import xlac.onnx_backend as backend
+import xlac.integrations.onnx_backend as backend
+from xlac.frontends.loader import load
 from xlac.ir.graph import walk
-from xlac.ops.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Conv, Dot
 from xlac.passes.pipeline import optimize
-from xlac.sources import load
 from xlac_sdk.dtypes import DType
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 

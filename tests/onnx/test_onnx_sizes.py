@@ -13,7 +13,7 @@ import xlac
 from xlac.cli import status
 from xlac.frontends.onnx import load
 from xlac.model import Undecided
-from xlac.sizes import Specializing
+from xlac.runtime.specialization import Specializing
 from xlac_sdk.source import SourceError
 
 node = helper.make_node

@@ -15,11 +15,11 @@ from xlac.ir.interpret import interpret
 from xlac.ir.op import OPS, Array, ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.convert import Cast
-from xlac.ops.view import Reshape, regroup
-from xlac_sdk import build as kernels
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.view import Reshape, regroup
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Const
+from xlac_sdk.kernel_ir import build as kernels
+from xlac_sdk.kernel_ir.kernel import Const
 
 F32, F16, BF16, I8, I32, I64, U8, U32, U64, BOOL = (DType(n) for n in "f32 f16 bf16 i8 i32 i64 u8 u32 u64 bool".split())
 
@@ -229,7 +229,7 @@ def test_reshaped_indices(count: int) -> None:
 
 
 def test_matching_axes_keep_their_counters() -> None:
-    from xlac_sdk.kernel import Apply, Var
+    from xlac_sdk.kernel_ir.kernel import Apply, Var
 
     def counters(shape: tuple[int, ...]) -> tuple[Any, ...]:
         return tuple(Var(f"i{n}", kernels.INDEX, low=0, high=size - 1) for n, size in enumerate(shape))

@@ -11,13 +11,13 @@ from xlac.ir.dims import static
 from xlac.ir.op import OPS, Elementwise, Operand, Sample
 from xlac.ir.types import Type
 from xlac.ops import numeric
-from xlac.ops.convert import Cast
-from xlac.ops.leaf import convert_element
 from xlac.ops.sampling import draw
-from xlac_sdk import build
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.leaf import convert_element
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import run_kernel
-from xlac_sdk.kernel import Access, Buffer, Expr, Kernel
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.interpret import run_kernel
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
 
 NAMES = sorted(n for n, c in OPS.items() if issubclass(c, Elementwise) and n not in ("const",))
 LANES = 4

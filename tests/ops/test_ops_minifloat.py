@@ -12,7 +12,7 @@ from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.minifloat import FORMATS
+from xlac.ops.scalar.minifloat import FORMATS
 from xlac_sdk.dtypes import DType
 
 

@@ -488,8 +488,8 @@ def test_generators_go_on_where_they_stopped() -> None:
 
 def test_scatter_by_body_and_reduce_by_body() -> None:
     from xlac.ir.types import Type
-    from xlac.ops.index import Scatter
-    from xlac.ops.reduction import Reduce
+    from xlac.ops.reduction.reduction import Reduce
+    from xlac.ops.tensor.index import Scatter
 
     f64 = Type(DType.F64)
     body = build.graph("combine", [f64, f64], lambda a, b: build.add(build.mul(a, 2.0), b))
@@ -514,7 +514,7 @@ def test_scatter_by_body_and_reduce_by_body() -> None:
 
 def test_loops_and_branches() -> None:
     from xlac.ir.types import Type
-    from xlac.ops.control import Call, Cond, Scan, While
+    from xlac.ops.control.control import Call, Cond, Scan, While
 
     i32, f64 = Type(DType.I32), Type(DType.F64)
     below = build.graph("below", [i32, f64], lambda n, x: build.compare(n, "lt", 5))

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from xlac import compiler
+from xlac import driver
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op, ShapeError, attributes
 from xlac.model import Model
 from xlac.ops import OPS, build
 from xlac.passes.narrow import narrowed
-from xlac_sdk.dims import symbol
 from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.dims import symbol
 from xlac_sdk.source import SourceError
 
 NUMBERS = (-40, -9, -2, -1, 0, 1, 2, 9, 40)
@@ -108,8 +108,8 @@ def opened(n: Any) -> Model:
 def test_a_size_that_leaves_a_window_no_place_is_refused_when_it_is_met() -> None:
     """Also where it cannot be told from the shape of any result."""
     with pytest.raises(SourceError, match=r"XL2009.*|with n=4.*does not fit"):
-        compiler.specialized(opened(symbol("n", 0, 64, 16)), {"n": 4})
-    made = compiler.unfixed(opened(symbol("n", 0, 64, 16)))
+        driver.specialized(opened(symbol("n", 0, 64, 16)), {"n": 4})
+    made = driver.unfixed(opened(symbol("n", 0, 64, 16)))
     assert (made.dims["n"].min, made.dims["n"].max) == (5, 64)
 
 
@@ -120,7 +120,7 @@ def test_sizes_are_narrowed_to_what_has_a_size(size: Any, bounds: tuple[int, int
     n = symbol("n", 0, 60, 20)
     y = build.broadcast_to(build.constant(1.0, DType.F32), (size(n),))
     x = build.param("x", DType.F32, (n,))
-    made = compiler.unfixed(Model(Graph("m", (x,), {"y": y}), {}, {"n": n.parts[0][0][0]}))
+    made = driver.unfixed(Model(Graph("m", (x,), {"y": y}), {}, {"n": n.parts[0][0][0]}))
     assert (made.dims["n"].min, made.dims["n"].max) == bounds
 
 

@@ -12,9 +12,9 @@ from xlac.ir.text import parse, show
 from xlac.ir.types import Type
 from xlac.ir.verify import GraphError, verify
 from xlac.ops import build
-from xlac.ops.control import Pick, Scan
-from xlac.ops.leaf import Param
-from xlac.ops.scalar import Add
+from xlac.ops.control.control import Pick, Scan
+from xlac.ops.scalar.arithmetic import Add
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 

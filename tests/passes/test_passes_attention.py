@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.compiler import specialized
+from xlac.driver import specialized
+from xlac.frontends.loader import load
 from xlac.ir.dims import Dim, static, symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ops import build
-from xlac.ops.attention import Attention
-from xlac.ops.leaf import Param
-from xlac.ops.reduction import Reduce
+from xlac.ops.nn.attention import Attention
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.tensor.leaf import Param
 from xlac.passes.pipeline import optimize
 from xlac.passes.specialize import substituted
-from xlac.sources import load
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from xlac.codegen import kernel_dedup
+from xlac.codegen.lower import schedule
+from xlac.fusion.group import Group, Scheduled
 from xlac.ops import build
-from xlac.ops.probability import Softmax
+from xlac.ops.nn.probability import Softmax
 from xlac.passes import simplify
-from xlac.passes.pattern import x, y
-from xlac.schedule import share
-from xlac.schedule.group import Group, Scheduled
-from xlac.schedule.schedule import schedule
+from xlac.passes.rewrite.pattern import x, y
 from xlac_reference import ReferenceBackend
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.kernel import Apply, Expr, Kernel
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Program
-from xlac_sdk.rewrite import Rewriter
-from xlac_sdk.rewrite_program import with_kernels
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.kernel_ir.kernel import Apply, Expr, Kernel
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.rewrite import Rewriter
+from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.rewrite import with_kernels
 from xlac_sdk.target import Target
 
 Bisected = Callable[[str], str]
@@ -90,7 +90,7 @@ def spoil_schedules(monkeypatch: pytest.MonkeyPatch, was: Primitive, chosen: Cal
             return made
         return replace(made, launches=tuple(replace(step, kernel=spoiled(step.kernel, was)) for step in made.launches))
 
-    monkeypatch.setattr(share, "schedule", wrong)
+    monkeypatch.setattr(kernel_dedup, "schedule", wrong)
 
 
 def test_a_wrong_rule_is_named_with_its_line(bisected: Bisected, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,9 @@ from xlac.ir.interpret import interpret
 from xlac.ir.text import parse
 from xlac.ops import build
 from xlac.passes import simplify
-from xlac.passes.pattern import x, y
 from xlac.passes.pipeline import optimize
-from xlac.passes.trace import Trace
+from xlac.passes.rewrite.pattern import x, y
+from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target

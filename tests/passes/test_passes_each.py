@@ -8,16 +8,21 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pytest
 
+from xlac.codegen import claims
+from xlac.fusion.group import Kind
+from xlac.fusion.partition import partition
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
 from xlac.ir.text import parse
 from xlac.ir.types import Type
-from xlac.ops import build, control, scalar
-from xlac.ops.contraction import Conv, Dot
-from xlac.ops.effect import Barrier
-from xlac.ops.leaf import Const, Param
+from xlac.ops import build
+from xlac.ops.control import control
+from xlac.ops.control.effect import Barrier
+from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.scalar import arithmetic
+from xlac.ops.tensor.leaf import Const, Param
 from xlac.passes import (
     contractions,
     cse,
@@ -27,19 +32,16 @@ from xlac.passes import (
     inline,
     layout,
     loops,
+    merge_dots_sharing_rhs,
     motion,
-    pieces,
     simplify,
-    together,
+    split_matmul_over_concat,
 )
 from xlac.passes.capture import captured
-from xlac.passes.context import Context
 from xlac.passes.pipeline import optimize
-from xlac.passes.trace import Trace
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
-from xlac.schedule import whole
-from xlac.schedule.fusion import partition
-from xlac.schedule.group import Kind
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 from xlac_sdk.target import Target
@@ -119,7 +121,7 @@ def test_what_a_schedule_takes_whole_is_not_expanded(monkeypatch: pytest.MonkeyP
     def rows_of_eight(node: Node, target: Target) -> bool:
         return target.vector_bytes > 0 and node.shape[-1] == 8
 
-    monkeypatch.setitem(whole.TAKEN, "softmax", (Kind.SORT, rows_of_eight))
+    monkeypatch.setitem(claims.TAKEN, "softmax", (Kind.SORT, rows_of_eight))
     vectors, scalars = Target("t", vector_bytes=64), Target("t")
     eight, nine = (graph(softmax_of(x(4, n))) for n in (8, 9))
     assert expand.run(eight, Trace(), Context(vectors)) is eight
@@ -456,7 +458,7 @@ def test_halves_keep_their_rounding() -> None:
     rounded = build.mul(build.mul(a, 3.0), 5.0)
     assert counts(simplify.run(graph(rounded), Trace(), Context()))["mul"] == 2
     assert counts(simplify.run(graph(rounded), Trace(), Context(precision="fast")))["mul"] == 1
-    assert not isinstance(rounded.op, Const | scalar.Add)
+    assert not isinstance(rounded.op, Const | arithmetic.Add)
 
 
 @pytest.mark.parametrize("dims", [(0, 3), (3, 0)])
@@ -494,7 +496,7 @@ def test_products_by_one_matrix_are_made_at_once() -> None:
         h = build.apply("tanh", build.add(row_times(x(WIDE, name=f"x{step}"), w), row_times(h, r)))
         states.append(h)
     g = graph(*states)
-    found = together.run(g, Trace(), Context())
+    found = merge_dots_sharing_rhs.run(g, Trace(), Context())
     assert counts(g)["dot"] == 8 and counts(found)["dot"] == 5
     rng = np.random.default_rng(0)
     feeds = {p.op.name: rng.standard_normal(WIDE).astype(np.float32) for p in g.inputs if isinstance(p.op, Param)}
@@ -507,7 +509,7 @@ def test_products_of_levels_that_need_each_other_are_made_level_by_level() -> No
     """Two values through two layers that share their weights; merging across layers would be a cycle."""
     w = weight("w", WIDE, WIDE)
     first = [row_times(x(WIDE, name=name), w) for name in "ab"]
-    found = together.run(graph(*(row_times(value, w) for value in first)), Trace(), Context())
+    found = merge_dots_sharing_rhs.run(graph(*(row_times(value, w) for value in first)), Trace(), Context())
     assert counts(found)["dot"] == 2
     assert [n.inputs[0].shape for n in found.nodes() if isinstance(n.op, Dot)] == [(2, WIDE), (2, WIDE)]
 
@@ -516,7 +518,7 @@ def test_products_whose_merging_would_be_a_cycle_stay() -> None:
     """What one product by v needs comes from w, what one by w needs from v: at most one of the pairs is merged."""
     v, w = weight("v", WIDE, WIDE), weight("w", WIDE, WIDE)
     one, other = row_times(x(WIDE, name="a"), v), row_times(x(WIDE, name="b"), w)
-    found = together.run(graph(row_times(one, w), row_times(other, v)), Trace(), Context())
+    found = merge_dots_sharing_rhs.run(graph(row_times(one, w), row_times(other, v)), Trace(), Context())
     assert counts(found)["dot"] == 3
 
 
@@ -527,7 +529,7 @@ def test_small_matrices_and_many_rows_stay() -> None:
         graph(*(build.dot(x(9, WIDE, name=n), large, ((1,), (0,))) for n in "ab")),
         graph(row_times(x(WIDE), large)),
     ):
-        assert together.run(g, Trace(), Context()) is g
+        assert merge_dots_sharing_rhs.run(g, Trace(), Context()) is g
 
 
 # ---- pieces ------------------------------------------------------------------------------------
@@ -554,7 +556,7 @@ def test_products_of_few_rows_read_the_parts_of_a_concatenation() -> None:
     scores = build.dot(x(HEADS, 1, WIDTH), put_together("k"), ((2,), (2,)), ((0,), (0,)))
     sums = build.dot(x(HEADS, 1, PAST + 4, name="w"), put_together("v"), ((2,), (1,)), ((0,), (0,)))
     g = graph(scores, sums)
-    found = pieces.run(g, Trace(), Context())
+    found = split_matmul_over_concat.run(g, Trace(), Context())
     assert counts(found) == Counter(param=8, reshape=6, dot=6, concat=1, slice=3, add=2)
     same(g, found)
 
@@ -565,10 +567,10 @@ def test_a_concatenation_that_is_needed_is_written(rows: int) -> None:
     keys = put_together("k")
     scores = build.dot(x(HEADS, rows, WIDTH), keys, ((2,), (2,)), ((0,), (0,)))
     g = graph(scores, keys) if rows == 1 else graph(scores)
-    assert pieces.run(g, Trace(), Context()) is g
+    assert split_matmul_over_concat.run(g, Trace(), Context()) is g
 
 
 def test_parts_of_halves_are_not_rounded_one_by_one() -> None:
     values = build.concat([x(n, WIDTH, dtype=DType.F16, name=f"v{n}") for n in (PAST, 1)], 0)
     g = graph(build.dot(x(PAST + 1, dtype=DType.F16), values, ((0,), (0,))))
-    assert pieces.run(g, Trace(), Context()) is g
+    assert split_matmul_over_concat.run(g, Trace(), Context()) is g

@@ -17,10 +17,10 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ops import build
 from xlac.passes import pipeline
-from xlac.passes.pattern import Equation
 from xlac.passes.pipeline import PASSES, optimize
-from xlac.passes.rule import Structural
-from xlac.passes.trace import Trace
+from xlac.passes.rewrite.pattern import Equation
+from xlac.passes.rewrite.rule import Structural
+from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
@@ -79,8 +79,8 @@ def test_fast_precision_stays_near(seed: int) -> None:
 
 @pytest.mark.parametrize("spec", sorted(SPECS.glob("*.yaml")), ids=lambda p: p.stem)
 def test_shipped_specs_settle(spec: Path) -> None:
-    from xlac.compiler import specialized
-    from xlac.sources import load
+    from xlac.driver import specialized
+    from xlac.frontends.loader import load
 
     model, trace = specialized(load(spec)), Trace()
     weights = Weights(model.weights)

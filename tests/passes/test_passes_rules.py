@@ -13,13 +13,13 @@ from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array, Op
 from xlac.ir.types import Type
-from xlac.ops.contraction import Conv, Dot
-from xlac.ops.leaf import Const, Param
-from xlac.ops.view import Broadcast
-from xlac.passes.context import Context
-from xlac.passes.pattern import Equation, x, y
+from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.tensor.leaf import Const, Param
+from xlac.ops.tensor.view import Broadcast
 from xlac.passes.pipeline import RULES
-from xlac.passes.rule import Structural
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.pattern import Equation, x, y
+from xlac.passes.rewrite.rule import Structural
 from xlac_sdk.dtypes import DType
 
 

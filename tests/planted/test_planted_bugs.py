@@ -12,19 +12,19 @@ from shutil import which
 import pytest
 
 from xlac.cli import status
-from xlac.compiler import lower
+from xlac.driver import lower
+from xlac.frontends.loader import load
 from xlac.memory.lifetimes import Lifetimes
 from xlac.passes import simplify
-from xlac.passes.pattern import x, y
-from xlac.sources import load
+from xlac.passes.rewrite.pattern import x, y
 from xlac_c import CBackend
 from xlac_cpu import CpuBackend
-from xlac_sdk.ctext import C99
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Slot
+from xlac_sdk.emit.ctext import C99
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.verify import VerifyError, verify_program
+from xlac_sdk.programs.program import Slot
 from xlac_sdk.target import Request
-from xlac_sdk.verify import VerifyError, verify_program
 
 SPECS = Path(__file__).parents[2] / "specs"
 

@@ -17,10 +17,10 @@ from torch.utils import _pytree as pytree
 
 from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.tensors import array_of, tensor_of
+from xlac.integrations.torch.program import Output, Passed
+from xlac.integrations.torch.subgraph import Options, Subgraph
 from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
-from xlac.torched.program import Output, Passed
-from xlac.torched.subgraph import Options, Subgraph
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
 BY_NAME = {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}

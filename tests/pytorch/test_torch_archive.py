@@ -25,12 +25,12 @@ torch = pytest.importorskip("torch")
 from torch._export.serde import schema
 from torch._export.serde.union import _Union
 
-from xlac.compiler import compile
+from xlac.driver import compile
+from xlac.frontends.loader import load
 from xlac.frontends.torch import opened
 from xlac.frontends.torch.checked import KEYS, LEFT_OUT, TEXTS
 from xlac.frontends.torch.expressions import expression
 from xlac.frontends.torch.operations import operation
-from xlac.sources import load
 from xlac_sdk.source import SourceError
 
 CODE = "__import__('pathlib').Path('was_here').touch()"

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.checkpoint import checkpoint
 
 from xlac.frontends.torch.table import BUILDERS
-from xlac.torched.fallback import FallbackWarning
+from xlac.integrations.torch.fallback import FallbackWarning
 
 OPTIONS = {"threads": 1, "fallback": False}
 

@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 
 import xlac
 from xlac.cli import status
+from xlac.frontends.loader import load
 from xlac.frontends.torch.tensors import array_of
-from xlac.sources import load
 from xlac_sdk.source import SourceError
 
 

@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from xlac.torched.fallback import FallbackWarning
+from xlac.integrations.torch.fallback import FallbackWarning
 
 OPTIONS = {"threads": 1, "fallback": False}
 

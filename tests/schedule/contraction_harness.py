@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from xlac.codegen import lower as table
+from xlac.fusion.group import Group, Kind, Partition
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array, Sample
 from xlac.ir.types import Type
-from xlac.memory.plan import plan
+from xlac.memory.planner import plan
 from xlac.ops import OPS, sampling
-from xlac.ops.control import Pick
-from xlac.ops.leaf import Const, Param
-from xlac.schedule import schedule as table
-from xlac.schedule.group import Group, Kind, Partition
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.legalize import legalize
-from xlac_sdk.program import Launch, Program
+from xlac.ops.control.control import Pick
+from xlac.ops.tensor.leaf import Const, Param
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.lowering.legalize import legalize
+from xlac_sdk.programs.program import Launch, Program
 from xlac_sdk.target import Request, Target
-from xlac_sdk.verify import verify_program
 
 TARGETS = {
     "avx512": Target("avx512", 64, 32, masked=True, gathers=True, fma=True, l1_bytes=48 << 10, l2_bytes=1 << 20),

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xlac.codegen.lower import schedule
+from xlac.fusion.group import Group, Kind, Partition, Scheduled, Scratch
+from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Composite
 from xlac.ir.types import Type
-from xlac.ops.leaf import Const, Param
-from xlac.schedule.fusion import is_alias, partition
-from xlac.schedule.group import Group, Kind, Partition, Scheduled, Scratch
-from xlac.schedule.schedule import schedule
+from xlac.ops.tensor.leaf import Const, Param
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import compile_kernel
-from xlac_sdk.kernel import Kernel
+from xlac_sdk.kernel_ir.interpret import compile_kernel
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.kernel_ir.verify import verify
 from xlac_sdk.target import Target
-from xlac_sdk.verify import verify
 
 Array = NDArray[Any]
 

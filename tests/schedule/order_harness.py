@@ -9,13 +9,13 @@ import numpy as np
 from loops_harness import MASKED, PLAIN, SCALAR, assert_close, run_scheduled
 from numpy.typing import NDArray
 
+from xlac.codegen.lower import schedule
+from xlac.fusion.partition import partition
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op, Sample
 from xlac.ir.types import Type
-from xlac.ops.control import Pick
-from xlac.ops.leaf import Param
-from xlac.schedule.fusion import partition
-from xlac.schedule.schedule import schedule
+from xlac.ops.control.control import Pick
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from processors import needs_processor
 
-from xlac.compiler import compile as compile_model
-from xlac.compiler import executable, lower
+from xlac.driver import compile as compile_model
+from xlac.driver import executable, lower
+from xlac.fusion.group import Kind
 from xlac.ir.dims import Sym, Symbol, static
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
@@ -19,10 +20,9 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.leaf import Param
-from xlac.schedule.group import Kind
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request, Target
 
 D = DType

@@ -10,11 +10,11 @@ from contraction_harness import agree, cpu, group
 from test_conv_schedule import conv
 from test_dot_schedule import matmul
 
+from xlac.codegen.cpu.gemm import cache_blocking, gemm
+from xlac.codegen.cpu.gemm.cache_blocking import Cut
+from xlac.codegen.lower import schedule
+from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
-from xlac.schedule import cuts, outer_product
-from xlac.schedule.cuts import Cut
-from xlac.schedule.group import Kind
-from xlac.schedule.schedule import schedule
 from xlac_sdk.target import Target
 
 
@@ -27,17 +27,17 @@ def test_elements_that_windows_share_are_counted_once(loops: list[tuple[int, int
     places = np.zeros(1, np.int64)
     for extent, stride in loops:
         places = np.unique(places[:, None] + np.arange(extent) * stride)
-    assert cuts._distinct(list(loops)) == len(places)
+    assert cache_blocking._distinct(list(loops)) == len(places)
 
 
 def cut_of(hero: Node, kind: Kind, target: Target, monkeypatch: pytest.MonkeyPatch) -> Cut:
     found: list[Cut] = []
 
     def seen(*given: object) -> Cut:
-        found.append(cuts.cut(*given))  # type: ignore[arg-type]
+        found.append(cache_blocking.cut(*given))  # type: ignore[arg-type]
         return found[-1]
 
-    monkeypatch.setattr(outer_product, "cut", seen)
+    monkeypatch.setattr(gemm, "cut", seen)
     schedule(group(kind, hero), target, "kernel")
     return found[-1]
 

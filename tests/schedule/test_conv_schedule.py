@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from contraction_harness import TARGETS, agree, cpu, group, of_sample, param
 
+from xlac.codegen import lower as table
+from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.contraction import Conv
-from xlac.schedule import schedule as table
-from xlac.schedule.group import Kind
+from xlac.ops.reduction.contraction import Conv
 from xlac_sdk.dtypes import DType
-from xlac_sdk.text import show as text_of
+from xlac_sdk.kernel_ir.text import show as text_of
 
 F32 = DType.F32
 FEW = [TARGETS[name] for name in ("avx512", "sse")]

@@ -11,8 +11,8 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Sample
 from xlac.ir.types import Type
 from xlac.ops import build, numeric
-from xlac.ops.dynamic import Compact
-from xlac.ops.reduction import Cumulative
+from xlac.ops.reduction.reduction import Cumulative
+from xlac.ops.tensor.dynamic import Compact
 from xlac_sdk.dtypes import DType
 
 SMALL = [s for s in Cumulative.samples() if s.inputs[0].size < 1000]

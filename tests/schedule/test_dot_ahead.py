@@ -9,12 +9,12 @@ import pytest
 from contraction_harness import TARGETS, agree, group
 from test_dot_schedule import matmul
 
-from xlac.schedule.group import Group, Kind, Packed
-from xlac.schedule.schedule import schedule
+from xlac.codegen.lower import schedule
+from xlac.fusion.group import Group, Kind, Packed
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import run_kernel
-from xlac_sdk.kernel import Access, Buffer, Const, Kernel, Prefetch, Stmt, Store, children
-from xlac_sdk.rewrite import Rewriter
+from xlac_sdk.kernel_ir.interpret import run_kernel
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, Prefetch, Stmt, Store, children
+from xlac_sdk.kernel_ir.rewrite import Rewriter
 from xlac_sdk.target import Target
 
 SMALL = replace(TARGETS["avx512"], l2_bytes=256 << 10, threads=1)

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from contraction_harness import TARGETS, agree, compute, cpu, group, of_sample, param, program, values
 
+from xlac.codegen import lower as table
+from xlac.codegen.cpu.gemm import register_tile
+from xlac.fusion.group import Kind, Packed, Scratch
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
-from xlac.ops import build, view
-from xlac.ops.contraction import Dot
-from xlac.schedule import schedule as table
-from xlac.schedule import tiles
-from xlac.schedule.group import Kind, Packed, Scratch
+from xlac.ops import build
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.tensor import view
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Allocate, children
+from xlac_sdk.kernel_ir.kernel import Allocate, children
 
 F32 = DType.F32
 SIZES = [(1, 70, 130), (5, 1, 131), (3, 19, 200), (40, 37, 67), (17, 50, 16), (33, 64, 48), (2, 300, 40), (1, 1, 77), (7, 5, 0)]
@@ -222,7 +223,7 @@ def test_tiles_fit_the_registers():
         for dtype in (F32, DType.F64, DType.I32):
             for rows in ((1, 1), (1, 13), (1, 512), (7, 7), (56, 56)):
                 for columns in (1, 3, 16, 48, 1000):
-                    tile = tiles.choose(target, dtype, rows, columns)
+                    tile = register_tile.choose(target, dtype, rows, columns)
                     height = tile.rows[0] * tile.rows[1]
                     apart = target.vector_bytes and not target.fma  # products wait in two registers to be added
                     held = min(height, tile.vectors) + 3 if apart else tile.vectors + 1
@@ -232,7 +233,7 @@ def test_tiles_fit_the_registers():
 
 
 def test_equal_shapes_give_equal_kernels():
-    from xlac_sdk.text import show
+    from xlac_sdk.kernel_ir.text import show
 
     first, second = (table.schedule(group(Kind.DOT, _layer(9, 21, 33)[1].inputs[0]), TARGETS["avx2"], "k") for _ in range(2))
     assert show(first.launches[0].kernel) == show(second.launches[0].kernel)

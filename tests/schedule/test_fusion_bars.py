@@ -6,14 +6,14 @@ import pytest
 from loops_harness import MASKED, TARGETS, check_graph, constant, graph_of, param, well_formed
 from work import calls
 
+from xlac.codegen.lower import schedule
+from xlac.fusion.cost import work
+from xlac.fusion.group import Kind, Partition
+from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
-from xlac.ops.scalar import Add, Exp, Max, Mul
-from xlac.ops.view import Broadcast, Transpose
-from xlac.schedule.cost import work
-from xlac.schedule.fusion import is_alias, partition
-from xlac.schedule.group import Kind, Partition
-from xlac.schedule.schedule import schedule
+from xlac.ops.scalar.arithmetic import Add, Exp, Max, Mul
+from xlac.ops.tensor.view import Broadcast, Transpose
 
 apply = build.apply
 

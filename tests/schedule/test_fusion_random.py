@@ -11,12 +11,12 @@ from loops_harness import MASKED, PLAIN, TARGETS, check_graph, constant, graph_o
 
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
-from xlac.ops.convert import Cast
-from xlac.ops.index import DynSlice, DynUpdate
-from xlac.ops.leaf import Iota
-from xlac.ops.reduction import Reduce
-from xlac.ops.scalar import Add, Cos, Floor, Max, Min, Mul, Sin, Sub
-from xlac.ops.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.scalar.arithmetic import Add, Cos, Floor, Max, Min, Mul, Sin, Sub
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.index import DynSlice, DynUpdate
+from xlac.ops.tensor.leaf import Iota
+from xlac.ops.tensor.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
 from xlac_sdk.dtypes import DType
 
 EXTENTS = [1, 2, 3, 4, 5, 7, 8, 16, 17, 20, 33]

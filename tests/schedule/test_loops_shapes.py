@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from loops_harness import MASKED, PLAIN, SCALAR, TARGETS, check_group, constant, graph_of, group_of, param
 
+from xlac.codegen.lower import schedule
+from xlac.fusion.group import Group, Kind
+from xlac.fusion.partition import partition
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build, numeric
-from xlac.ops.convert import Cast
-from xlac.ops.reduction import Reduce
-from xlac.ops.scalar import Add, Compare, Exp, Max, Mul, Select, Sub
-from xlac.ops.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
-from xlac.schedule.fusion import partition
-from xlac.schedule.group import Group, Kind
-from xlac.schedule.schedule import schedule
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.scalar.arithmetic import Add, Compare, Exp, Max, Mul, Select, Sub
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.view import Broadcast, Concat, Pad, Reshape, Slice, Transpose
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import For, Load, LoopKind, Store
+from xlac_sdk.kernel_ir.kernel import For, Load, LoopKind, Store
 from xlac_sdk.target import Target
 
 SHAPES = [(), (1,), (7,), (16,), (1000,), (3, 5), (5, 64), (2, 3, 17), (1, 9, 1), (4, 1, 33), (70, 71)]
@@ -242,7 +242,7 @@ def test_rows_with_results_and_values_of_every_stage() -> None:
 
 def test_powers_are_computed_once() -> None:
     (launch,) = schedule(group_of(Kind.ROWS, softmax(param("x", (64, 256)))), SCALAR, "k").launches
-    from xlac_sdk.text import show
+    from xlac_sdk.kernel_ir.text import show
 
     assert show(launch.kernel).count("exp(") == 1
 

@@ -10,7 +10,7 @@ from order_harness import check, check_sample, label
 from xlac.ir.op import Sample
 from xlac.ir.types import Type
 from xlac.ops import random
-from xlac.ops.leaf import RngBits
+from xlac.ops.tensor.leaf import RngBits
 from xlac_sdk.dtypes import DType
 
 U32, U64 = DType.U32, DType.U64

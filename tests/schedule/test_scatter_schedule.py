@@ -10,9 +10,10 @@ from order_harness import check, check_sample, label
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Sample
 from xlac.ir.types import Type
-from xlac.ops import build, scalar
-from xlac.ops.index import Scatter
-from xlac.ops.leaf import Param
+from xlac.ops import build
+from xlac.ops.scalar import arithmetic
+from xlac.ops.tensor.index import Scatter
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 
 F32, I32 = DType.F32, DType.I32
@@ -79,7 +80,7 @@ def test_body_of_two_tensors() -> None:
     """Sums and largest values in one scatter."""
     names = [Node.of(Param(n, Type(F32), "input")) for n in "abcd"]
     a, b, c, d = names
-    body = Graph("both", tuple(names), {"s": Node.of(scalar.Add(), a, c), "m": Node.of(scalar.Max(), b, d)})
+    body = Graph("both", tuple(names), {"s": Node.of(arithmetic.Add(), a, c), "m": Node.of(arithmetic.Max(), b, d)})
     x, u = Type(F32, (7, 5)), Type(F32, (9, 5))
     check(Scatter(combine="body", body=body, **ROWS), [x, x, Type(I32, (9,)), u, u], draw=draw)
 

@@ -9,9 +9,9 @@ from order_harness import check, check_sample, label
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Sample
 from xlac.ir.types import Type
-from xlac.ops import scalar
-from xlac.ops.leaf import Param
-from xlac.ops.order import Sort
+from xlac.ops.reduction.order import Sort
+from xlac.ops.scalar import arithmetic
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 
 F32, I32 = DType.F32, DType.I32
@@ -45,8 +45,8 @@ def test_lengths(count: int) -> None:
 def test_body_compares() -> None:
     """By the absolute value of the first operand, largest first."""
     names = [Node.of(Param(n, Type(t), "input")) for n, t in (("x0", F32), ("y0", F32), ("x1", I32), ("y1", I32))]
-    squares = [Node.of(scalar.Mul(), n, n) for n in names[:2]]
-    body = Graph("before", tuple(names), {"out": Node.of(scalar.Compare(direction="gt"), *squares)})
+    squares = [Node.of(arithmetic.Mul(), n, n) for n in names[:2]]
+    body = Graph("before", tuple(names), {"out": Node.of(arithmetic.Compare(direction="gt"), *squares)})
     op = Sort(axis=1, body=body)
 
     def draw(type_: Type, number: int, rng: np.random.Generator) -> np.ndarray:

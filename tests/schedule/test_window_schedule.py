@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from contraction_harness import TARGETS, agree, cpu, group, of_sample, param
 
+from xlac.fusion.group import Kind
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.control import Pick
-from xlac.ops.leaf import Param
-from xlac.ops.reduction import Window
-from xlac.schedule.group import Kind
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.reduction import Window
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 
 F32 = DType.F32

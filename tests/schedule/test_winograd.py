@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from contraction_harness import TARGETS, agree, compute, cpu, group, meaning, param, program, values
 
+from xlac.codegen.cpu.conv.winograd import toom_cook, winograd
+from xlac.fusion.group import Kind
 from xlac.ir.dims import Dim, Sym, Symbol
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.contraction import Conv
-from xlac.schedule import toom_cook, winograd
-from xlac.schedule.group import Kind
+from xlac.ops.reduction.contraction import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 

@@ -10,14 +10,14 @@ import pytest
 from contraction_harness import TARGETS, agree, compute, cpu, group, meaning, param, values
 from test_winograd import SIZES
 
+from xlac.codegen.core.conv import schedule
+from xlac.codegen.cpu.conv.winograd import accuracy_guard, direct_tiles, winograd
+from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.contraction import Conv
-from xlac.schedule import winograd, winograd_direct, winograd_guard
-from xlac.schedule.conv import schedule
-from xlac.schedule.group import Kind
+from xlac.ops.reduction.contraction import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
@@ -84,7 +84,7 @@ def test_pixels_and_weights_that_are_nothing() -> None:
 @pytest.mark.parametrize(("value", "tiles"), [(4.0, []), (16.0, [(0, 1), (1, 0), (1, 1)]), (np.inf, [(0, 0), (0, 1), (1, 0), (1, 1)])], ids=str)
 def test_only_tiles_that_must_are_summed_directly(value: float, tiles: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the four that see x[1, 1] it is in the window of all results of one. A direct sum that adds nothing shows where it is."""
-    monkeypatch.setattr(winograd_direct, "multiply_add", lambda target, a, b, total: total)
+    monkeypatch.setattr(direct_tiles, "multiply_add", lambda target, a, b, total: total)
     made = group(Kind.CONV, conv())
     given = values(made)
     given["x"][:] = np.sign(given["x"])
@@ -97,7 +97,7 @@ def test_only_tiles_that_must_are_summed_directly(value: float, tiles: list[tupl
 @pytest.fixture
 def direct(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums every tile directly that is not 0."""
-    monkeypatch.setattr(winograd_guard, "SPREAD", 0.0)
+    monkeypatch.setattr(accuracy_guard, "SPREAD", 0.0)
 
 
 @pytest.mark.usefixtures("direct")

@@ -7,8 +7,8 @@ import pytest
 
 from xlac_sdk.conformance import Case, Outcome, Report, Tolerance, cases, check, run
 from xlac_sdk.conformance.case import agrees
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Request, Target
 
 CHOSEN = [(name, case) for name in ("cpu", "c") for case in cases(find(name).target(Request()))]

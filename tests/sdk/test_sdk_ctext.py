@@ -15,13 +15,13 @@ import pytest
 from sampling import Some
 
 from xlac_c import BACKEND, CBackend
-from xlac_sdk.capi import identifier
 from xlac_sdk.conformance import Case, cases, check
 from xlac_sdk.conformance.primitives import cases as primitive_cases
 from xlac_sdk.conformance.steps import chain, constants, hostile
-from xlac_sdk.ctext import C99, literal
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.emit.ctext import C99, literal
+from xlac_sdk.host.capi import identifier
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from sampling import Some
 
-from xlac_sdk import build
 from xlac_sdk.conformance import cases
 from xlac_sdk.conformance.case import EXACT, difference
 from xlac_sdk.dtypes import DType
-from xlac_sdk.grid import grid, places, spread
-from xlac_sdk.interpret import Interpreter, run_kernel
-from xlac_sdk.kernel import (
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.grid import grid, places, spread
+from xlac_sdk.kernel_ir.interpret import Interpreter, run_kernel
+from xlac_sdk.kernel_ir.kernel import (
     Access,
     Allocate,
     Assign,
@@ -34,12 +34,12 @@ from xlac_sdk.kernel import (
     Store,
     Var,
 )  # fmt: skip
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.rewrite_program import with_kernels
-from xlac_sdk.sizes import of_call
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.verify import verify, verify_program
+from xlac_sdk.programs.rewrite import with_kernels
+from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import VerifyError
 from xlac_sdk.target import Target
-from xlac_sdk.verify import verify, verify_program
 
 P, F32, I64 = Primitive, DType.F32, DType.I64
 X, Y = Buffer("x", F32, 64), Buffer("y", F32, 64, access=Access.WRITE)

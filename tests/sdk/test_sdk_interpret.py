@@ -5,14 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xlac_sdk import build, semantics
-from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpret import Interpreter, KernelFault, run_kernel
-from xlac_sdk.kernel import Access, Barrier, Buffer, Const, Exchange, Expr, Kernel, Load, LoopKind, Space, Var
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Copy, Program, Role, Slot
-from xlac_sdk.verify import verify
+from xlac_sdk.kernel_ir import build, semantics
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.interpret import Interpreter, KernelFault, run_kernel
+from xlac_sdk.kernel_ir.kernel import (
+    Access,
+    Barrier,
+    Buffer,
+    Const,
+    Exchange,
+    Expr,
+    Kernel,
+    Load,
+    LoopKind,
+    Space,
+    Var,
+)
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.verify import verify
+from xlac_sdk.programs.program import Argument, Copy, Program, Role, Slot
 
 P, F32, I32, I64 = Primitive, DType.F32, DType.I32, DType.I64
 X = Buffer("x", F32, 8)

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from xlac_sdk import registry
 from xlac_sdk.conformance import cases, check
 from xlac_sdk.conformance.steps import chain, newton, state
-from xlac_sdk.registry import find, installed
-from xlac_sdk.runner import Runner
+from xlac_sdk.host import registry
+from xlac_sdk.host.registry import find, installed
+from xlac_sdk.host.runner import Runner
 from xlac_sdk.skeleton import create
 from xlac_sdk.source import LimitError, SourceError, UnsupportedError
 from xlac_sdk.target import Request
@@ -144,7 +144,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_broken_plug_in_is_reported_and_harmless(broken: None) -> None:
-    from xlac.cli.backend import command
+    from xlac.cli.commands.backend import command
 
     result = CliRunner().invoke(command, ["list"], terminal_width=200)
     text = " ".join(result.output.split())
@@ -179,7 +179,7 @@ def test_an_unknown_backend_has_a_suggestion() -> None:
 
 
 def test_the_command_tests_a_backend(tmp_path: Path) -> None:
-    from xlac.cli.backend import command
+    from xlac.cli.commands.backend import command
 
     page = tmp_path / "report.html"
     result = CliRunner().invoke(command, ["test", "reference", "--kernels", "--only", "add", "--html", str(page)])

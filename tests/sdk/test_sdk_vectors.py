@@ -9,13 +9,13 @@ import pytest
 from sampling import Some
 
 from xlac_c import BACKEND
-from xlac_sdk import build
-from xlac_sdk.cdialect import C99
 from xlac_sdk.conformance import cases, check
-from xlac_sdk.ctext import kernel_text
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Buffer, Const, Kernel, Space
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.emit.cdialect import C99
+from xlac_sdk.emit.ctext import kernel_text
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, Space
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request
 

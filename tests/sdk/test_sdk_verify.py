@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from xlac_sdk import build
 from xlac_sdk.conformance import cases
 from xlac_sdk.conformance.steps import chain
-from xlac_sdk.dims import Symbol, symbol, symbols
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import (
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import (
     Access,
     Allocate,
     Apply,
@@ -34,13 +33,14 @@ from xlac_sdk.kernel import (
     TensorMap,
     Var,
 )  # fmt: skip
-from xlac_sdk.legalize import legalize
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Case, Choice, Copy, Launch, Program, Repeat, Role, Slot, Step
-from xlac_sdk.sharing import walk
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.sharing import walk
+from xlac_sdk.kernel_ir.verify import verify, verify_program
+from xlac_sdk.lowering.legalize import legalize
+from xlac_sdk.programs.dims import Symbol, symbol, symbols
+from xlac_sdk.programs.program import Argument, Case, Choice, Copy, Launch, Program, Repeat, Role, Slot, Step
 from xlac_sdk.source import VerifyError
 from xlac_sdk.target import Target
-from xlac_sdk.verify import verify, verify_program
 
 P, F32, F16, I64, BOOL = Primitive, DType.F32, DType.F16, DType.I64, DType.BOOL
 X = Buffer("x", F32, 8)

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from xlac.compiler import executable, lower
 from xlac.debug.conformance import TOLERANCE
+from xlac.driver import executable, lower
 from xlac.ir.dims import Sym, Symbol, evaluate
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array, Op, Sample, ShapeError
 from xlac.model import Model
-from xlac.ops.control import Pick
-from xlac.ops.leaf import Param
+from xlac.ops.control.control import Pick
 from xlac.ops.sampling import draw
+from xlac.ops.tensor.leaf import Param
 from xlac.passes.specialize import substituted
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from xlac.compiler import executable, lower
+from xlac.driver import executable, lower
 from xlac.ir.dims import symbol, symbols, volume
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
@@ -15,10 +15,10 @@ from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.ops.leaf import Param
+from xlac.ops.tensor.leaf import Param
 from xlac.passes.specialize import substituted
 from xlac_sdk.dtypes import DType
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 N, M = symbol("n", 0, 40, 9), symbol("m", 1, 12, 3)

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xlac import compiler
+from xlac import driver
+from xlac.frontends.loader import load
 from xlac.ir import dims
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops.control import Pick
-from xlac.ops.leaf import Param, RngBits
-from xlac.sources import load
+from xlac.ops.control.control import Pick
+from xlac.ops.tensor.leaf import Param, RngBits
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import LimitError, SourceError, UnsupportedError
 
@@ -54,7 +54,7 @@ def named(found: Any, names: tuple[str, ...]) -> Mapping[str, Array]:
 
 def check(program: Any, opened: Model, sizes: dict[str, int]) -> None:
     """Against NumPy, from arrays of these sizes."""
-    fixed = compiler.specialized(opened, sizes)
+    fixed = driver.specialized(opened, sizes)
     inputs = arrays(fixed)
     expected = interpret(fixed.graph, inputs, opened.weights)
     for name, got in named(program(**inputs), program.outputs).items():
@@ -76,15 +76,15 @@ def some(opened: Model, random: Random) -> dict[str, int]:
 @pytest.mark.sampled(8)
 def test_a_hundred_sizes(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, lowered = model(name), 0
-    program = compiler.compile(opened, target, sizes="symbolic")
-    real = compiler.lower
+    program = driver.compile(opened, target, sizes="symbolic")
+    real = driver.lower
 
     def lower(*given: Any, **options: Any) -> Any:
         nonlocal lowered
         lowered += 1
         return real(*given, **options)
 
-    monkeypatch.setattr(compiler, "lower", lower)
+    monkeypatch.setattr(driver, "lower", lower)
     random = Random(name)
     for _ in range(100 if target == "cpu" else 8):
         check(program, opened, some(opened, random))
@@ -95,9 +95,9 @@ def test_a_hundred_sizes(name: str, target: str, monkeypatch: pytest.MonkeyPatch
 def test_at_opt_it_says_what_the_static_program_says(name: str) -> None:
     opened = model(name)
     at_opt = {n: s.opt for n, s in opened.dims.items()}
-    inputs = arrays(compiler.specialized(opened, at_opt))
-    once = compiler.compile(opened, "cpu", sizes="symbolic")
-    static = compiler.compile(opened, "cpu").specialize(inputs)  # type: ignore[union-attr]
+    inputs = arrays(driver.specialized(opened, at_opt))
+    once = driver.compile(opened, "cpu", sizes="symbolic")
+    static = driver.compile(opened, "cpu").specialize(inputs)  # type: ignore[union-attr]
     for label, got in named(once(**inputs), once.outputs).items():
         want = named(static(**inputs), static.outputs)[label]
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
@@ -105,7 +105,7 @@ def test_at_opt_it_says_what_the_static_program_says(name: str) -> None:
 
 @cache
 def decoder() -> Any:
-    return compiler.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
+    return driver.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
 
 
 @settings(max_examples=25, deadline=None)
@@ -121,10 +121,10 @@ def test_any_sizes_within_the_bounds(data: st.DataObject) -> None:
 def test_the_quick_way_in_finds_sizes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A C function takes arrays of any sizes within the bounds, and leaves what is wrong to the others."""
     monkeypatch.setenv("XLAC_CACHE", "off")
-    program = compiler.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
+    program = driver.compile(model("gpt2_decode"), "cpu", sizes="symbolic")
     program.executable.quicken()  # type: ignore[union-attr]
     quick = program.executable.fast  # type: ignore[union-attr]
-    fixed = compiler.specialized(model("gpt2_decode"), {"batch": 3, "past": 5})
+    fixed = driver.specialized(model("gpt2_decode"), {"batch": 3, "past": 5})
     inputs = arrays(fixed)
     found = quick(*(inputs[name] for name in program.inputs))
     assert found is not NotImplemented
@@ -136,7 +136,7 @@ def test_the_quick_way_in_finds_sizes_too(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_sizes_out_of_bounds_are_refused() -> None:
-    program = compiler.compile(model("digits"), "cpu", sizes="symbolic")
+    program = driver.compile(model("digits"), "cpu", sizes="symbolic")
     with pytest.raises(SourceError, match="batch=513 is outside its bounds") as error:
         program(np.zeros((513, 64), np.float32))
     assert error.value.diagnostics[0].code == "XL6003"
@@ -146,8 +146,8 @@ def test_sizes_out_of_bounds_are_refused() -> None:
 
 def test_two_uses_of_a_size_must_agree() -> None:
     opened = model("gpt2_decode")
-    program = compiler.compile(opened, "cpu", sizes="symbolic")
-    inputs = arrays(compiler.specialized(opened, {"batch": 2, "past": 3}))
+    program = driver.compile(opened, "cpu", sizes="symbolic")
+    inputs = arrays(driver.specialized(opened, {"batch": 2, "past": 3}))
     wider = next(name for name, array in inputs.items() if array.ndim == 4)
     inputs[wider] = np.concatenate((inputs[wider], inputs[wider]), 2)
     with pytest.raises(SourceError) as error:
@@ -159,17 +159,17 @@ def test_a_size_needs_a_bound(tmp_path: Path) -> None:
     spec = tmp_path / "m.yaml"
     spec.write_text("xlac: 1\nmodel: m\ndims: {n: {min: 1}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n")
     with pytest.raises(LimitError, match="no max") as error:
-        compiler.compile(spec, "cpu", sizes="symbolic")
+        driver.compile(spec, "cpu", sizes="symbolic")
     assert error.value.diagnostics[0].code == "XL4021"
-    narrowed = compiler.compile(spec, "cpu", sizes="symbolic", dims={"n": "1..9"})
+    narrowed = driver.compile(spec, "cpu", sizes="symbolic", dims={"n": "1..9"})
     assert narrowed(np.zeros(9, np.float32)).tolist() == [1] * 9  # type: ignore[operator]
 
 
 def test_the_arena_is_packed_for_the_largest_sizes() -> None:
     spec = SPECS / "bert_layer.yaml"
     bounds = {"batch": "1..2", "sequence": "1..48"}
-    program = compiler.compile(spec, sizes="symbolic", params=SMALL, dims=bounds).program  # type: ignore[union-attr]
-    largest = compiler.compile(spec, params=SMALL, dims={"batch": 2, "sequence": 48}).program  # type: ignore[union-attr]
+    program = driver.compile(spec, sizes="symbolic", params=SMALL, dims=bounds).program  # type: ignore[union-attr]
+    largest = driver.compile(spec, params=SMALL, dims={"batch": 2, "sequence": 48}).program  # type: ignore[union-attr]
     assert [s.name for s in program.sizes] == ["batch", "sequence"]
     assert largest.arena_bytes <= program.arena_bytes <= 2 * largest.arena_bytes
 
@@ -180,5 +180,5 @@ def test_random_bits_of_an_open_shape_are_refused() -> None:
     bits = Node.of(RngBits(shape=(size,)), state)
     graph = Graph("random", (x, state), {"y": Node(Pick(1), (bits,), bits.results[1])})
     with pytest.raises(UnsupportedError, match="size n has to be known") as error:
-        compiler.compile(Model(graph, {}, {s.name: s for s in dims.symbols(size)}), sizes="symbolic")
+        driver.compile(Model(graph, {}, {s.name: s for s in dims.symbols(size)}), sizes="symbolic")
     assert error.value.diagnostics[0].code == "XL5010"

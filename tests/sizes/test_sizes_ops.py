@@ -8,7 +8,7 @@ from open_ops import difference, opened
 
 from xlac.ir.op import Composite
 from xlac.ops import OPS
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 
 PRIMITIVES = sorted(m for m, op in OPS.items() if op.samples() and not issubclass(op, Composite))
 IN_C = ("concat", "conv", "cumulative", "dot", "gather", "pad", "reduce", "reshape", "scatter", "slice", "sort", "window")

@@ -12,17 +12,18 @@ import pytest
 from test_sizes_models import SPECS, arrays, check, model, named
 
 import xlac
-from xlac import compiler, kept
+from xlac import driver
+from xlac.cache import compilations
 from xlac.debug import profile
-from xlac.memory.variants import Variant, merged, own
+from xlac.frontends.loader import load
 from xlac.model import Model
-from xlac.sources import load
-from xlac_sdk.fingerprint import fingerprint
-from xlac_sdk.program import Choice, Program, Role, walk
-from xlac_sdk.registry import find
+from xlac.program_variants import Variant, merged, own
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.programs.fingerprint import fingerprint
+from xlac_sdk.programs.program import Choice, Program, Role, walk
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
-from xlac_sdk.verify import verify_program
 
 TARGETS = ("cpu", "c", "reference")
 VARIANTS: dict[str, list[dict[str, int]]] = {
@@ -35,7 +36,7 @@ VARIANTS: dict[str, list[dict[str, int]]] = {
 
 
 def compiled(opened: Model, target: str, variants: Sequence[Mapping[str, int]] = ()) -> Any:
-    return compiler.compile(opened, target, sizes="symbolic", variants=variants)
+    return driver.compile(opened, target, sizes="symbolic", variants=variants)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -46,8 +47,8 @@ def test_a_variant_says_what_the_static_program_says_to_the_bit(name: str, targe
     program, general = compiled(opened, target, variants), compiled(opened, target)
     smallest = {n: min(s.max, 5) for n, s in opened.dims.items()}
     for sizes in (*variants, {}):
-        inputs = arrays(compiler.specialized(opened, {**smallest, **sizes}))
-        fixed = compiler.fixed(opened, sizes)  # what a variant leaves open is open here too
+        inputs = arrays(driver.specialized(opened, {**smallest, **sizes}))
+        fixed = driver.fixed(opened, sizes)  # what a variant leaves open is open here too
         right = compiled(fixed, target) if sizes else general
         want = named(right(**inputs), right.outputs)
         for label, got in named(program(**inputs), program.outputs).items():
@@ -70,9 +71,9 @@ def test_threads_divide_the_work_of_a_variant() -> None:
     params = {"hidden": 256, "heads": 4, "ffn": 512}
     opened = load(SPECS / "bert_layer.yaml", params=params)
     sizes = {"batch": 2, "sequence": 64}
-    program = compiler.compile(opened, "cpu", sizes="symbolic", variants=[sizes], threads=2)
-    right = compiler.compile(compiler.specialized(opened, sizes), "cpu")
-    inputs = arrays(compiler.specialized(opened, sizes))
+    program = driver.compile(opened, "cpu", sizes="symbolic", variants=[sizes], threads=2)
+    right = driver.compile(driver.specialized(opened, sizes), "cpu")
+    inputs = arrays(driver.specialized(opened, sizes))
     for _ in range(20):
         for label, got in named(program(**inputs), program.outputs).items():
             np.testing.assert_allclose(got, named(right(**inputs), right.outputs)[label], rtol=1e-5, atol=1e-5)
@@ -94,12 +95,12 @@ def scaled(folder: Path, factor: int) -> Model:
     return load(file)
 
 
-def planted(folder: Path, target: str) -> tuple[compiler.Lowered, Program]:
+def planted(folder: Path, target: str) -> tuple[driver.Lowered, Program]:
     """y = 2 x for any sizes, but 3 x for n = 4 and m = 2, 5 x for n = 4 and 7 x for m = 0."""
     facts = find(target).target(Request())
-    whole = compiler.lower(scaled(folder, 2), facts)
+    whole = driver.lower(scaled(folder, 2), facts)
     sizes: list[tuple[int, dict[str, int]]] = [(3, {"n": 4, "m": 2}), (5, {"n": 4}), (7, {"m": 0})]
-    others = [Variant(one, compiler.lower(compiler.fixed(scaled(folder, k), one), facts).program) for k, one in sizes]
+    others = [Variant(one, driver.lower(driver.fixed(scaled(folder, k), one), facts).program) for k, one in sizes]
     return whole, merged(whole.program, others)
 
 
@@ -108,7 +109,7 @@ def test_the_first_variant_with_the_sizes_of_a_call_is_what_runs(target: str, tm
     """Variants that compute something else show which of them ran, by every way into a program."""
     whole, program = planted(tmp_path, target)
     verify_program(program)
-    made = compiler.executable(replace(whole, program=program), find(target))
+    made = driver.executable(replace(whole, program=program), find(target))
     if target == "cpu":
         made.executable.quicken()
     for n, m, factor in ((4, 2, 3), (4, 1, 5), (4, 0, 5), (3, 0, 7), (3, 2, 2), (8, 4, 2), (1, 1, 2)):
@@ -123,9 +124,9 @@ def test_the_first_variant_with_the_sizes_of_a_call_is_what_runs(target: str, tm
 
 def test_stamps_tell_which_steps_ran() -> None:
     opened = model("digits")
-    lowered = compiler.lower(opened, find("cpu").target(Request()), variants=[{"batch": 2}])
+    lowered = driver.lower(opened, find("cpu").target(Request()), variants=[{"batch": 2}])
     program, timed = profile.instrumented(lowered.program)
-    made = compiler.executable(replace(lowered, program=program), find("cpu"))
+    made = driver.executable(replace(lowered, program=program), find("cpu"))
     (choice,) = (step for step in walk(program.steps) if isinstance(step, Choice))
     mine, others = (set(walk(path)) & set(timed) for path in choice.paths)
     assert mine and others and not mine & others
@@ -169,7 +170,7 @@ def test_loops_branches_and_state_go_through_variants(target: str, tmp_path: Pat
     file.write_text(CONTROLLED)
     opened = load(file)
     program, general = compiled(opened, target, [{"n": 3}]), compiled(opened, target)
-    static = compiler.compile(load(file, dims={"n": 3}), target)
+    static = driver.compile(load(file, dims={"n": 3}), target)
     rng = np.random.default_rng(0)
     for flag in (True, False, True):
         x = rng.standard_normal((3, 4)).astype(np.float32)
@@ -186,8 +187,8 @@ def test_loops_branches_and_state_go_through_variants(target: str, tmp_path: Pat
 @pytest.mark.parametrize("name", VARIANTS)
 def test_nothing_is_there_twice(name: str) -> None:
     facts = find("cpu").target(Request())
-    general = compiler.lower(model(name), facts).program
-    program = compiler.lower(model(name), facts, variants=VARIANTS[name]).program
+    general = driver.lower(model(name), facts).program
+    program = driver.lower(model(name), facts, variants=VARIANTS[name]).program
     constants = [fingerprint(program.constants[s.symbol]) for s in program.slots if s.role is Role.CONSTANT]
     assert len(constants) == len(set(constants))
     names = [kernel.name for kernel in program.kernels]
@@ -203,9 +204,9 @@ def test_nothing_is_there_twice(name: str) -> None:
 def test_kernels_of_equal_groups_are_shared() -> None:
     """A layer whose sizes a variant leaves as they are has the general program's kernels."""
     opened = model("lstm_3x60")
-    program = compiler.lower(opened, find("cpu").target(Request()), variants=[{"B": 1, "T": 8}, {"B": 1, "T": 9}]).program
+    program = driver.lower(opened, find("cpu").target(Request()), variants=[{"B": 1, "T": 8}, {"B": 1, "T": 9}]).program
     first, second = (one.kernels for one in own(program))
-    assert len(program.kernels) < first + second + len(compiler.lower(opened, find("cpu").target(Request())).program.kernels)
+    assert len(program.kernels) < first + second + len(driver.lower(opened, find("cpu").target(Request())).program.kernels)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +259,7 @@ def test_compilations_are_kept_by_their_variants(tmp_path: Path) -> None:
     backend, request = find("cpu"), Request()
 
     def asked(*variants: Any) -> str | None:
-        return kept.question(file, backend, request, {}, {}, "symbolic", variants)
+        return compilations.question(file, backend, request, {}, {}, "symbolic", variants)
 
     keys = [asked(), asked({"n": 1}), asked({"n": 2}), asked({"n": 1}, {"n": 2}), asked({"n": 2}, {"n": 1})]
     assert None not in keys and len(set(keys)) == len(keys)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xlac.spec import context
+from xlac.spec.elaborate import context
 from xlac.spec.load import load
 from xlac_sdk.source import SourceError
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from xlac.cli.arrays import make
-from xlac.compiler import compile, specialized
 from xlac.diagnostics import CATALOGUE
-from xlac.sources import load
-from xlac.spec import schema
+from xlac.driver import compile, specialized
+from xlac.frontends.loader import load
+from xlac.spec.schema import schema
 from xlac_sdk.source import SourceError, UnsupportedError
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,9 @@ def test_the_chapter_names_every_section_key_and_number() -> None:
 
 
 def test_the_chapter_states_the_limits() -> None:
-    from xlac.spec import blocks, context, document, expression, fields, yaml
+    from xlac.spec.elaborate import blocks, context
+    from xlac.spec.schema import document, fields
+    from xlac.spec.text import expression, yaml
 
     for number in (
         yaml.MAX_BYTES >> 20, yaml.MAX_DEPTH, yaml.MAX_VALUES, yaml.MAX_DIGITS, fields.MAX_NAME, expression.MAX_LENGTH,

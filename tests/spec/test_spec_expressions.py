@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from xlac.ir.interpret import interpret
-from xlac.spec.expression import Malformed, parse
 from xlac.spec.load import load
+from xlac.spec.text.expression import Malformed, parse
 from xlac_sdk.source import SourceError
 
 CASES = {

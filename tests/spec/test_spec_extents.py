@@ -9,7 +9,7 @@ import pytest
 
 import xlac
 from xlac.exporters.spec import write
-from xlac.sources import load
+from xlac.frontends.loader import load
 from xlac_sdk.source import SourceError
 
 SPEC = """

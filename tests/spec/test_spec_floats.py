@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.ops.leaf import Const
+from xlac.ops.tensor.leaf import Const
 from xlac.spec.load import load
 from xlac_sdk.source import SourceError
 

@@ -10,7 +10,7 @@ import pytest
 from xlac.ops import OPS
 from xlac.spec.load import load
 from xlac.spec.report import nearest
-from xlac.spec.synonyms import OTHERS, SYNONYMS
+from xlac.spec.text.synonyms import OTHERS, SYNONYMS
 from xlac_sdk.source import SourceError
 
 KNOWN = {*OPS, *(f.name for op in OPS.values() for f in fields(op)), "in", "op"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from xlac.spec.json_schema import json_schema
-from xlac.spec.yaml import read
+from xlac.spec.schema.json_schema import json_schema
+from xlac.spec.text.yaml import read
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docs" / "xlac-spec-1.schema.json"
@@ -42,8 +42,8 @@ def test_shipped_specs_name_the_schema_and_satisfy_it(spec: Path, validator: Any
     if own is None:  # operations of its own are in `xlac schema SPEC`
         from jsonschema import Draft202012Validator
 
-        from xlac.spec.document import read_document
         from xlac.spec.report import Report
+        from xlac.spec.schema.document import read_document
 
         merged = read_document(spec, Report())
         assert merged is not None
@@ -94,7 +94,7 @@ def test_computed_values_are_allowed_everywhere(validator: Any) -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda p: p.stem)
 def test_shipped_specs_are_in_canonical_form(spec: Path) -> None:
-    from xlac.spec.format import canonical
+    from xlac.spec.text.format import canonical
 
     text = spec.read_text("utf-8")
     assert canonical(spec, text) == text, f"run: xlac fmt {spec.name}"

@@ -14,7 +14,7 @@ from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
 from xlac.ir.verify import verify
 from xlac.model import Model
-from xlac.ops.leaf import Param
+from xlac.ops.tensor.leaf import Param
 from xlac.spec.load import load
 from xlac.spec.summary import summarize
 from xlac_sdk.source import SourceError, UnsupportedError
@@ -226,7 +226,7 @@ outputs: {p: l.p.last, q: l.q.last}
 
 
 def test_blocks_multiply_only_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xlac.spec.context.MAX_NODES", 2000)
+    monkeypatch.setattr("xlac.spec.elaborate.context.MAX_NODES", 2000)
     blocks = "".join(f"  b{i}: {{inputs: [v], graph: {{w: {{block: b{i + 1}, in: v, repeat: 100}}}}, outputs: [w]}}\n" for i in range(5))
     text = f"inputs: {{x: 'f32[2]'}}\nblocks:\n{blocks}  b5: {{inputs: [v], graph: {{w: relu(v)}}, outputs: [w]}}\ngraph: {{y: {{block: b0, in: x}}}}\noutputs: [y]\n"
     assert "XL4018" in codes(tmp_path, text)

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.compiler import compile
+from xlac.driver import compile
 from xlac.ir.interpret import interpret
-from xlac.spec import expression
-from xlac.spec.expression import Malformed, dotted, parse
 from xlac.spec.load import load
-from xlac_sdk.capi.names import parameters
-from xlac_sdk.cdialect import KEYWORDS
+from xlac.spec.text import expression
+from xlac.spec.text.expression import Malformed, dotted, parse
+from xlac_sdk.emit.cdialect import KEYWORDS
+from xlac_sdk.host.capi.names import parameters
 
 LETTERS = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000 and chr(c).isidentifier()]
 INNER = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000 and ("a" + chr(c)).isidentifier()]

@@ -14,10 +14,10 @@ from xlac.exporters.spec import text as expand
 from xlac.ir.interpret import interpret
 from xlac.ir.op import OPS
 from xlac.ir.text import show
-from xlac.spec.format import canonical
-from xlac.spec.json_schema import json_schema
 from xlac.spec.load import load
-from xlac.spec.yaml import compose
+from xlac.spec.schema.json_schema import json_schema
+from xlac.spec.text.format import canonical
+from xlac.spec.text.yaml import compose
 
 SPECS = Path(__file__).parents[2] / "specs"
 SHIPPED = sorted(SPECS.glob("*.yaml"))

@@ -15,7 +15,7 @@ import pytest
 import xlac
 from xlac.cli import status
 from xlac.spec.load import load
-from xlac.spec.tensor_files import BadFile, TensorFile, opened
+from xlac.spec.weights.tensor_files import BadFile, TensorFile, opened
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
 
@@ -70,7 +70,7 @@ def test_models_take_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("narrow", [np.float16, DType.BF16.numpy])
 def test_narrower_floats_are_widened_by_permission(narrow: type, tmp_path: Path) -> None:
     from xlac.ir.types import Type
-    from xlac.spec.safetensors import Source, write_tensors
+    from xlac.spec.weights.safetensors import Source, write_tensors
 
     kept = {"y.weight": np.linspace(-1, 1, 32).reshape(4, 8).astype(narrow), "y.bias": np.ones(4).astype(narrow)}
     dtype = DType.F16 if narrow is np.float16 else DType.BF16

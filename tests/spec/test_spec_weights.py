@@ -14,11 +14,11 @@ import pytest
 from safetensors.numpy import save_file
 
 from xlac.ir.types import Type
-from xlac.spec.initial import draw, scheme_of
 from xlac.spec.load import load
-from xlac.spec.rename import unsafe
-from xlac.spec.safetensors import BadFile, SafetensorsFile
-from xlac.spec.schema import InitSpec, TensorInit
+from xlac.spec.schema.schema import InitSpec, TensorInit
+from xlac.spec.weights.initial import draw, scheme_of
+from xlac.spec.weights.rename import unsafe
+from xlac.spec.weights.safetensors import BadFile, SafetensorsFile
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
 

@@ -11,9 +11,9 @@ import pytest
 from references import REFERENCES
 
 import xlac
-from xlac.compiler import specialized
+from xlac.driver import specialized
+from xlac.frontends.loader import load
 from xlac.model import Model
-from xlac.sources import load
 from xlac_sdk.dtypes import DType
 
 SPECS = Path(__file__).parents[2] / "specs"

@@ -11,7 +11,7 @@ from references import lstm_stream
 
 import xlac
 from xlac.cli import status
-from xlac.sources import load
+from xlac.frontends.loader import load
 
 SPEC = Path(__file__).parents[2] / "specs" / "lstm_stream.yaml"
 STEPS = 6

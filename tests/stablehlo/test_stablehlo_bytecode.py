@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from xlac.frontends.stablehlo import bytecode, load
+from xlac.frontends.stablehlo import load
+from xlac.frontends.stablehlo.bytecode import read
 from xlac_sdk.source import SourceError
 
 pytest.importorskip("jaxlib.mlir")
@@ -23,9 +24,9 @@ def test_bytes_that_end_the_decoder_are_an_error() -> None:
 
 
 def test_a_decoder_that_was_ended_is_started_again(capfd: pytest.CaptureFixture[str]) -> None:
-    decoder = bytecode.Decoder()
+    decoder = read.Decoder()
     try:
-        with bytecode.using(decoder):
+        with read.using(decoder):
             whole = load(GOOD)
             os.kill(decoder.process.pid, signal.SIGKILL)
             with pytest.raises(SourceError, match="SIGKILL"):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from complex_references import IS_WIDE, OF_C, REFERENCES, Array, Parts, Wide, quotient, raised
 
-from xlac.compiler import compile
-from xlac.frontends.stablehlo.complex_parts import hypot
-from xlac.frontends.stablehlo.complexes import CHLO_FUNCTIONS, FUNCTIONS, PAIRS
+from xlac.driver import compile
+from xlac.frontends.stablehlo.complex.arithmetic import CHLO_FUNCTIONS, FUNCTIONS, PAIRS
+from xlac.frontends.stablehlo.complex.parts import hypot
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.model import Model

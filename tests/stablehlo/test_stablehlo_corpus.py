@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xlac.compiler import compile
+from xlac.driver import compile
 from xlac.frontends.stablehlo import load
 from xlac.ir.op import Array
 

@@ -7,7 +7,7 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
-from xlac.compiler import compile
+from xlac.driver import compile
 from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
 from xlac.model import Model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from programs import main
 
-from xlac.compiler import compile
+from xlac.driver import compile
 from xlac.frontends.stablehlo import load
 from xlac_sdk.source import SourceError
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from programs import main, one
 
 from xlac.frontends.stablehlo import load
-from xlac.frontends.stablehlo.errors import DEPTH, Source
 from xlac.frontends.stablehlo.ops import refused  # noqa: F401 - fills the table
-from xlac.frontends.stablehlo.parser import parse
 from xlac.frontends.stablehlo.table import REFUSED
+from xlac.frontends.stablehlo.text.errors import DEPTH, Source
+from xlac.frontends.stablehlo.text.parser import parse
 from xlac.ir.op import Array
 from xlac_sdk.source import LimitError, SourceError, XlacError
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from xlac.compiler import lower, specialized
-from xlac.sources import load
+from xlac.driver import lower, specialized
+from xlac.frontends.loader import load
 from xlac_cpu import BACKEND
-from xlac_sdk import looks
+from xlac_sdk.lowering import stop_checks
 from xlac_sdk.target import Request
 
 MODELS = {
@@ -42,7 +42,7 @@ def test_loops_are_what_they_would_be(name: str, tmp_path: Path, monkeypatch: py
     strips = {
         symbol.removesuffix(".strip"): body for symbol, body in ours.items() if symbol.endswith(".strip")
     }
-    monkeypatch.setattr(looks, "LONG", inf)
+    monkeypatch.setattr(stop_checks, "LONG", inf)
     plain = functions(name, tmp_path, 1)
     assert strips, "what takes this long looks"
     for symbol, body in strips.items():

@@ -15,8 +15,8 @@ import pytest
 from endless import SPECS, Pressed, inputs, model
 
 import xlac
-from xlac_cpu import fastcall
-from xlac_sdk import stopping
+from xlac_cpu.run import fastcall
+from xlac_sdk.host import stopping
 
 TARGETS = [("cpu", 1), ("cpu", 2), ("c", 1), ("reference", 1)]
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals are those of POSIX")
@@ -179,7 +179,7 @@ def test_limits_nest(spinning: Callable[[int], Any]) -> None:
 
 def test_code_that_is_short_never_looks(tmp_path: Path) -> None:
     """Nothing of this is in a program that takes less than 20 ms."""
-    from xlac.compiler import lower
+    from xlac.driver import lower
     from xlac.spec.load import load
     from xlac_cpu import BACKEND
     from xlac_sdk.target import Request

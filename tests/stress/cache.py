@@ -27,7 +27,7 @@ import xlac
 x = np.ones((1, 1024), np.float32)
 for name in sys.argv[1:]:
     if name == "collect":
-        from xlac.cache import Cache
+        from xlac.cache.store import Cache
         from xlac.settings import settings
         Cache(settings().cache, 1 << 22).collect(int(np.random.default_rng().integers(0, 1 << 22)))
         continue
@@ -102,7 +102,7 @@ def round_of(folder: Path, values: dict[str, set[float]], choose: random.Random,
 
 def quiet(folder: Path, values: dict[str, set[float]]) -> None:
     """With nobody else there every program gives what its file says now, and every entry is whole."""
-    from xlac.cache import Cache
+    from xlac.cache.store import Cache
 
     environment = {**os.environ, "XLAC_CACHE": str(folder / "cache")}
     for _ in range(2):

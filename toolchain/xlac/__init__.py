@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from xlac_sdk.support.moved import install
+
 _HOMES = {
-    "compile": "xlac.kept",
-    "Compiled": "xlac.compiled",
-    "load": "xlac.loaded",
+    "compile": "xlac.cache.compilations",
+    "Compiled": "xlac.runtime.compiled",
+    "load": "xlac.artefact.loader",
     "Model": "xlac.model",
-    "jit": "xlac.jitted",
-    "from_torch": "xlac.torched.function",
-    "from_jax": "xlac.jaxed",
-    "timeout": "xlac_sdk.stopping",
+    "jit": "xlac.integrations.jit",
+    "from_torch": "xlac.integrations.torch.function",
+    "from_jax": "xlac.integrations.jax",
+    "timeout": "xlac_sdk.host.stopping",
     "Tensor": "xlac.frontends.tracing",
     "DType": "xlac_sdk.dtypes",
     "XlacError": "xlac_sdk.source",
@@ -30,8 +32,10 @@ _HOMES = {
     "UnsupportedError": "xlac_sdk.source",
     "LimitError": "xlac_sdk.source",
     "DeadlineError": "xlac_sdk.source",
-    "CheckFailed": "xlac.failures",
+    "CheckFailed": "xlac.support.failures",
 }
+
+install("xlac", {"onnx_backend": "integrations.onnx_backend"})
 
 
 def __getattr__(name: str) -> Any:
@@ -45,7 +49,7 @@ def __getattr__(name: str) -> Any:
         try:
             return getattr(import_module(_HOMES[name]), name)
         except ImportError as error:
-            from xlac.extras import missing
+            from xlac.support.extras import missing
 
             raise missing(error, f"xlac.{name}") or error from None
     if not name.startswith("_"):

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xlac.failures import Check
 from xlac.ir.dims import Symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
-from xlac.ops.leaf import asked, param
-from xlac_sdk.choices import chosen
+from xlac.ops.tensor.leaf import asked, param
+from xlac.support.failures import Check
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.choices import chosen
 
 PRECISIONS = ("default", "fast")
 """Of a model: "default" keeps the rounding of operations, "fast" lets rules reassociate, skip half rounding and more."""

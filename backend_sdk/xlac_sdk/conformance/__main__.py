@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from xlac_sdk.conformance import run
-from xlac_sdk.registry import find
+from xlac_sdk.host.registry import find
 from xlac_sdk.source import XlacError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.program import Program
+from xlac_sdk.programs.program import Program
 
 Array = NDArray[Any]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from xlac_sdk import build
 from xlac_sdk.conformance.case import Case, Tolerance
 from xlac_sdk.conformance.programs import SIZE, single
 from xlac_sdk.conformance.values import special
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Apply, Buffer, Const, Expr, Let, Var
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Apply, Buffer, Const, Expr, Let, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P, F32, I32, I64 = Primitive, DType.F32, DType.I32, DType.I64

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac_sdk import build
 from xlac_sdk.conformance.case import Case
 from xlac_sdk.conformance.programs import SIZE, of_kernel, single, twice, values
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Buffer, Const, If, Kernel, Load, LoopKind, Store, Var
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, If, Kernel, Load, LoopKind, Store, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
 
 P, F32, I64, BOOL = Primitive, DType.F32, DType.I64, DType.BOOL
 

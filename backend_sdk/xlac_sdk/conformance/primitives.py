@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xlac_sdk import build
 from xlac_sdk.conformance.case import EXACT, Array, Case, Tolerance
 from xlac_sdk.conformance.values import arguments
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Buffer, Expr, Kernel
-from xlac_sdk.primitives import TRANSCENDENTAL, Primitive, operand_dtypes
-from xlac_sdk.program import Argument, Launch, Program, Role, Slot, Step
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
+from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive, operand_dtypes
+from xlac_sdk.kernel_ir.verify import applies
+from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot, Step
 from xlac_sdk.target import Target
-from xlac_sdk.verify import applies
 
 P = Primitive
 COUNT = 256  # elements at least

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xlac_sdk import build
 from xlac_sdk.conformance.case import EXACT, Array, Case, Tolerance
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Buffer, Expr, Kernel
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Launch, Program, Role, Slot
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
 
 SIZE = 37  # odd on purpose
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from xlac_sdk.conformance.case import Outcome
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 
@@ -61,7 +61,7 @@ class Report:
         return tuple(o for o in self.outcomes if o.group == group)
 
     def _spelled(self, primitive: Primitive) -> str:
-        from xlac_sdk.verify import applies
+        from xlac_sdk.kernel_ir.verify import applies
 
         taken = [d for d in DType if applies(primitive, d)]
         native = [d for d in taken if self.target.spells(primitive, d)]

@@ -17,8 +17,8 @@ from xlac_sdk.conformance.primitives import cases as primitive_cases
 from xlac_sdk.conformance.report import Report
 from xlac_sdk.conformance.steps import cases as step_cases
 from xlac_sdk.conformance.vectors import cases as vector_cases
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.sizes import of_call
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request, Target
 

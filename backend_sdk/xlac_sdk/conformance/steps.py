@@ -6,14 +6,26 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from xlac_sdk import build
 from xlac_sdk.conformance.case import Array, Case
-from xlac_sdk.dims import symbol, symbols
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Buffer, Const, Expr, Kernel, Var
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Branch, Choice, Copy, Launch, Program, Repeat, Role, Slot, Step, While
-from xlac_sdk.program import Case as SizeCase
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, Kernel, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.programs.dims import symbol, symbols
+from xlac_sdk.programs.program import (
+    Argument,
+    Branch,
+    Choice,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Role,
+    Slot,
+    Step,
+    While,
+)
+from xlac_sdk.programs.program import Case as SizeCase
 from xlac_sdk.target import Target
 
 P, F32, I32, BOOL = Primitive, DType.F32, DType.I32, DType.BOOL

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir.primitives import Primitive
 
 Array = NDArray[Any]
 P = Primitive

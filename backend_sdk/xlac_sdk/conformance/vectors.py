@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from xlac_sdk import build
 from xlac_sdk.conformance.case import Case, Tolerance
 from xlac_sdk.conformance.programs import single, twice
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Assign, Buffer, Const, Shuffle
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.semantics import FOLDABLE
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Assign, Buffer, Const, Shuffle
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.semantics import FOLDABLE
+from xlac_sdk.kernel_ir.verify import applies
 from xlac_sdk.target import Target
-from xlac_sdk.verify import applies
 
 P, F32, BOOL = Primitive, DType.F32, DType.BOOL
 

@@ -6,7 +6,7 @@ import keyword
 import re
 from pathlib import Path
 
-from xlac_sdk.registry import installed
+from xlac_sdk.host.registry import installed
 from xlac_sdk.source import Diagnostic, SourceError
 
 FILES = {

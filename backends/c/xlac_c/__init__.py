@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from xlac_c import compiler, lowering, package
 from xlac_c.source import EMBED, api_of, c_file, constant_bytes
 from xlac_sdk.backend import Backend, Executable
-from xlac_sdk.capi import Weights, header, weights_file
-from xlac_sdk.capi.library import Library, aligned
-from xlac_sdk.ctext import Dialect
-from xlac_sdk.package import Artefact, Package, Packaging, Variant
-from xlac_sdk.program import Program
+from xlac_sdk.emit.ctext import Dialect
+from xlac_sdk.host.capi import Weights, header, weights_file
+from xlac_sdk.host.capi.library import Library, aligned
+from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.programs.program import Program
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Request, Target
-from xlac_sdk.verify import verify_program
 
 
 class CBackend(Backend):

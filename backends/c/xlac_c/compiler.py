@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from xlac_sdk import tool
+from xlac_sdk.host import tool
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 NAMES = ("cc", "gcc", "clang")

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from xlac_sdk.cfunctions import TYPES
-from xlac_sdk.ctext import comment, literal
 from xlac_sdk.dtypes import DType
-from xlac_sdk.program import Program, Role, Slot
+from xlac_sdk.emit.cfunctions import TYPES
+from xlac_sdk.emit.ctext import comment, literal
+from xlac_sdk.programs.program import Program, Role, Slot
 
 WIDTH = 8  # numbers a line
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from xlac_sdk.ctext import Dialect, Function, kernel_text
-from xlac_sdk.kernel import Allocate, For, Kernel, Let, Stmt, children
-from xlac_sdk.looks import Looks
+from xlac_sdk.emit.ctext import Dialect, Function, kernel_text
+from xlac_sdk.kernel_ir.kernel import Allocate, For, Kernel, Let, Stmt, children
+from xlac_sdk.lowering.stop_checks import Looks
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

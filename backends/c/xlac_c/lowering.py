@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from xlac_sdk.cfunctions import TYPES
-from xlac_sdk.ctext import C99, Dialect, kernel_text
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Kernel
-from xlac_sdk.legalize import legalize
-from xlac_sdk.outline import outline
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Program
-from xlac_sdk.rewrite_program import with_kernels
+from xlac_sdk.emit.cfunctions import TYPES
+from xlac_sdk.emit.ctext import C99, Dialect, kernel_text
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.lowering.legalize import legalize
+from xlac_sdk.lowering.outline import outline
+from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.rewrite import with_kernels
 from xlac_sdk.target import Request, Target
 
 P = Primitive

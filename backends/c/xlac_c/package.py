@@ -10,11 +10,11 @@ from pathlib import Path
 from xlac_c import compiler
 from xlac_c.lowering import lowered
 from xlac_c.source import api_of, both_files, c_file
-from xlac_sdk import capi
 from xlac_sdk.backend import Executable
-from xlac_sdk.capi.library import Library, weights_of
-from xlac_sdk.ctext import Dialect
-from xlac_sdk.package import Artefact, Package, Packaging, Variant
+from xlac_sdk.emit.ctext import Dialect
+from xlac_sdk.host import capi
+from xlac_sdk.host.capi.library import Library, weights_of
+from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
 from xlac_sdk.source import Diagnostic, SourceError
 
 FORMS = ("c", "h", "hpp", "rs", "cmake", "main", "so", "exe")

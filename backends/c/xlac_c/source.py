@@ -8,14 +8,14 @@ from xlac_c.constants import constants
 from xlac_c.kernels import functions
 from xlac_c.lowering import Lowered
 from xlac_c.steps import Steps
-from xlac_sdk import capi
-from xlac_sdk.capi import extents
-from xlac_sdk.capi.api import Api
-from xlac_sdk.capi.weights import HEADER, MIX, STEP
-from xlac_sdk.cfunctions import needed
-from xlac_sdk.cvectors import declarations
-from xlac_sdk.looks import Looks
-from xlac_sdk.program import Program, Role, touched
+from xlac_sdk.emit.cfunctions import needed
+from xlac_sdk.emit.cvectors import declarations
+from xlac_sdk.host import capi
+from xlac_sdk.host.capi import extents
+from xlac_sdk.host.capi.api import Api
+from xlac_sdk.host.capi.weights import HEADER, MIX, STEP
+from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.programs.program import Program, Role, touched
 
 EMBED = 1 << 20  # bytes of constants up to which a program that runs in this process has them in its text
 ALIGN = 8  # bytes: what any element type asks for, and what malloc gives everywhere

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from xlac_c.kernels import Callee
-from xlac_sdk.capi import extents
-from xlac_sdk.capi.weights import places
-from xlac_sdk.cfunctions import TYPES
-from xlac_sdk.ctext import Dialect
-from xlac_sdk.dims import Dim, most
-from xlac_sdk.kernel import Access, Kernel
-from xlac_sdk.limits import went
-from xlac_sdk.looks import Looks
-from xlac_sdk.program import (
+from xlac_sdk.emit.cfunctions import TYPES
+from xlac_sdk.emit.ctext import Dialect
+from xlac_sdk.host.capi import extents
+from xlac_sdk.host.capi.weights import places
+from xlac_sdk.kernel_ir.kernel import Access, Kernel
+from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.programs.dims import Dim, most
+from xlac_sdk.programs.program import (
     Argument,
     Branch,
     Call,
@@ -29,6 +28,7 @@ from xlac_sdk.program import (
     While,
 )
 from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.support.limits import went
 
 OFTEN = 5e6  # nanoseconds of steps after which a run looks whether it is to stop
 BLOCKS = {Role.TEMPORARY: "arena", Role.STATE: "state", Role.CONSTANT: "weights"}

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.backend import Backend, Executable
-from xlac_sdk.program import Program
+from xlac_sdk.programs.program import Program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from xlac_cpu.executable import CpuExecutable
-    from xlac_sdk.package import Artefact, Package, Packaging, Variant
+    from xlac_cpu.run.executable import CpuExecutable
+    from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
 
 LARGE = 16 << 20  # bytes of a program's constants
 
@@ -35,14 +35,14 @@ class CpuBackend(Backend):
         return machine.target(request)
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
-        from xlac_cpu import module
+        from xlac_cpu.emit import module
         from xlac_cpu.machine import Machine
 
         return module.emit(program, target, Machine.of(target))
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         """A static library of the program's objects, named by what it is made of: one that exists is not made again."""
-        from xlac_cpu import link, objects
+        from xlac_cpu.llvm import link, objects
 
         made = folder / f"program-{_digest(sources)}.a"
         if not made.exists():
@@ -54,7 +54,8 @@ class CpuBackend(Backend):
         return made
 
     def summary(self, program: Program) -> Mapping[str, Any]:
-        from xlac_cpu import duration, executable, fastcall
+        from xlac_cpu import duration
+        from xlac_cpu.run import executable, fastcall
 
         watched, tears = executable.watching(program)
         long = duration.estimate(program.steps) > fastcall.RELEASE
@@ -62,9 +63,11 @@ class CpuBackend(Backend):
 
     def load(self, artifact: Path, program: Program, target: Target) -> CpuExecutable:
         """Where constants are large, LLVM has done all that it has to do, and has given its memory back, before they are made."""
-        from xlac_cpu import fastcall, layout, link, resident
-        from xlac_cpu.executable import CpuExecutable
+        from xlac_cpu.emit import layout
+        from xlac_cpu.llvm import link, resident
         from xlac_cpu.machine import Machine, host
+        from xlac_cpu.run import fastcall
+        from xlac_cpu.run.executable import CpuExecutable
 
         machine = Machine.of(target)
         if machine.arch != host().arch:
@@ -82,13 +85,13 @@ class CpuBackend(Backend):
 
     def settle(self, artifact: Path, program: Program, target: Target, folder: Path) -> None:
         """A shared library of the objects, where there is a linker: the system opens it without LLVM."""
-        from xlac_cpu import shared
+        from xlac_cpu.run import shared
 
         shared.write(artifact, target, folder)
 
     def revive(self, folder: str, program: Program, target: Target) -> CpuExecutable | None:
-        from xlac_cpu import shared
-        from xlac_cpu.executable import CpuExecutable
+        from xlac_cpu.run import shared
+        from xlac_cpu.run.executable import CpuExecutable
 
         code = shared.opened(folder, program)
         return None if code is None else CpuExecutable(code, program, target)
@@ -99,19 +102,19 @@ class CpuBackend(Backend):
         return package(variants, wanted, folder)
 
     def open(self, artefact: Artefact) -> Executable:
-        from xlac_sdk.capi.opened import opened
+        from xlac_sdk.host.capi.opened import opened
 
         return opened(artefact)
 
     def asm(self, program: Program, target: Target) -> str:
         """The program's assembly, for people."""
-        from xlac_cpu import objects
+        from xlac_cpu.llvm import objects
 
         return "\n".join(objects.assembly(text) for text in self.emit(program, target).values())
 
     def emit_object(self, program: Program, target: Target) -> bytes:
         """The program for any machine as a static library of object files."""
-        from xlac_cpu import link, objects
+        from xlac_cpu.llvm import link, objects
 
         return link.archive([objects.object_code(text) for text in self.emit(program, target).values()])
 
@@ -120,7 +123,7 @@ def _digest(sources: Mapping[str, str]) -> str:
     """Names the sources and the compiler: text says which CPU it is for."""
     import llvmlite
 
-    from xlac_sdk.hashing import blake2b
+    from xlac_sdk.support.hashing import blake2b
 
     digest = blake2b(f"{llvmlite.__version__}\n".encode(), digest_size=16)
     for name, text in sources.items():

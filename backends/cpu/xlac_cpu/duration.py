@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from xlac_sdk.dims import at_opt
-from xlac_sdk.kernel import Kernel
-from xlac_sdk.program import Branch, Choice, Copy, Launch, Repeat, Step, While
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.programs.dims import at_opt
+from xlac_sdk.programs.program import Branch, Choice, Copy, Launch, Repeat, Step, While
 
 FLOPS_PER_NS, BYTES_PER_NS = 20, 10
 ENDLESS = 1e9  # what a loop of unknown length counts as

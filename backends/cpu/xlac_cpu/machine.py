@@ -17,11 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xlac_cpu.arithmetic import NATIVE
-from xlac_sdk import limits
+from xlac_cpu.emit.arithmetic import NATIVE
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+from xlac_sdk.support import limits
 from xlac_sdk.target import Request, Target
 
 
@@ -131,7 +131,7 @@ def host() -> Machine:
     """This computer. Whoever compiles asks for it first: what LLVM took of memory as it was loaded is given back here."""
     import llvmlite.binding as llvm
 
-    from xlac_cpu import resident
+    from xlac_cpu.llvm import resident
 
     resident.give_back()
     flags = llvm.get_host_cpu_features()
@@ -220,7 +220,7 @@ TRIPLES = (
 
 @cache
 def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
-    """What `xlac_cpu.worker` finds out about a CPU; `{"triple": …}` when LLVM does not know the triple."""
+    """What `xlac_cpu.llvm.worker` finds out about a CPU; `{"triple": …}` when LLVM does not know the triple."""
     return dict(json.loads(ask({"do": "probe", "triple": triple, "cpu": cpu, "features": features})))
 
 
@@ -229,7 +229,7 @@ def ask(question: dict[str, Any]) -> bytes:
     allowed = limits.room()
     with limits.ended_in_time():
         done = subprocess.run(
-            [sys.executable, "-m", "xlac_cpu.worker"],
+            [sys.executable, "-m", "xlac_cpu.llvm.worker"],
             input=json.dumps({**question, "memory": allowed} if "text" in question else question).encode(),
             capture_output=True,
             check=False,

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from xlac_cuda import claims
-from xlac_cuda.instructions import HOPPER, INSTRUCTIONS
-from xlac_cuda.lowering import LACKS, NATIVE
+from xlac_cuda.emit.instructions import HOPPER, INSTRUCTIONS
+from xlac_cuda.emit.lowering import LACKS, NATIVE
+from xlac_cuda.libraries import claims
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Request, Target
 
@@ -88,9 +88,9 @@ def arch_of(target: Target) -> str:
 
 def _here(gpu: int) -> str:
     """The architecture of one of this machine's GPUs."""
-    from xlac_cuda import device
+    from xlac_cuda.device import devices
 
-    found = device.architecture(gpu)
+    found = devices.architecture(gpu)
     if found is None:
         problem = "there is no GPU here to compile for, and --arch names none"
         raise UnsupportedError(Diagnostic("XL5203", problem, hint="--arch sm_90a, say: an H100 or H200; sm_80: an A100"))

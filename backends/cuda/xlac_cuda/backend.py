@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from xlac_sdk.backend import Backend, Executable
-from xlac_sdk.program import Program
+from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
-    from xlac_sdk.package import Artefact, Package, Packaging, Variant
+    from xlac_sdk.host.package import Artefact, Package, Packaging, Variant
 
 
 class CudaBackend(Backend):
@@ -41,47 +41,47 @@ class CudaBackend(Backend):
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         """One file of CUDA C++ with every kernel of the program."""
-        from xlac_cuda import module
+        from xlac_cuda.emit import module
 
         return module.emit(program, target)
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         """Compiles with NVRTC, or nvcc where there is none. Raises UnsupportedError where there is neither."""
-        from xlac_cuda import compiler
+        from xlac_cuda.build import compiler
 
         return compiler.build(sources, folder)
 
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
-        from xlac_cuda.executable import CudaExecutable
-        from xlac_cuda.gpu import gpu
+        from xlac_cuda.device.gpu import gpu
+        from xlac_cuda.run.executable import CudaExecutable
 
         return CudaExecutable(artifact, program, target, gpu(self.device))
 
     def package(self, variants: Sequence[Variant], wanted: Packaging, folder: Path) -> Package:
-        from xlac_cuda import package
+        from xlac_cuda.build import package
 
         return package.package(variants, wanted, folder)
 
     def open(self, artefact: Artefact) -> Executable:
         """Loads machine code, PTX (which the driver compiles), or the text, compiled now."""
-        from xlac_cuda import package
+        from xlac_cuda.build import package
 
         return package.opened(artefact)
 
     def built_by(self) -> str:
-        from xlac_cuda import compiler
+        from xlac_cuda.build import compiler
 
         return compiler.identity()
 
     def asm(self, program: Program, target: Target) -> str:
         """The program's PTX, for people."""
-        from xlac_cuda import compiler
+        from xlac_cuda.build import compiler
 
         ((name, text),) = self.emit(program, target).items()
         return compiler.compiled(text, name).ptx
 
     def resources(self, program: Program, target: Target) -> str:
         """What every kernel takes of a multiprocessor: registers, spills, shared memory."""
-        from xlac_cuda import resources
+        from xlac_cuda.build import resources
 
         return resources.table(program, target)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xlac_sdk.backend import Backend, Executable
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Program
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.text import show_program
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Request, Target
-from xlac_sdk.text import show_program
-from xlac_sdk.verify import verify_program
 
 
 class ReferenceBackend(Backend):

@@ -16,9 +16,9 @@ from harness.target import ROOT, Target
 from inputs.manifests import mutate as _mutated
 
 import xlac
-from xlac import kept
-from xlac.cache import ENTRY, Cache, _signed
-from xlac.digest import digest
+from xlac.cache import compilations
+from xlac.cache.store import ENTRY, Cache, _signed
+from xlac.support.digest import digest
 from xlac_reference import BACKEND
 from xlac_sdk.source import XlacError
 
@@ -31,8 +31,8 @@ def run(data: bytes) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         place = Path(folder) / KEY[:2] / KEY
         place.mkdir(parents=True)
-        (place / kept.PROGRAM).write_bytes(program)
-        (place / kept.CONSTANTS).write_bytes(bytes(1 << 10))
+        (place / compilations.PROGRAM).write_bytes(program)
+        (place / compilations.CONSTANTS).write_bytes(bytes(1 << 10))
         try:
             told = json.loads(text)
             if isinstance(told, dict) and isinstance(told.get("files"), dict):  # right hashes of what is there
@@ -44,7 +44,7 @@ def run(data: bytes) -> None:
         cache = Cache(folder, 1 << 20)
         try:
             list(cache.entries())
-            assert kept.load(cache, KEY, BACKEND) is None, "its code is not there"
+            assert compilations.load(cache, KEY, BACKEND) is None, "its code is not there"
             cache.find(KEY)
             cache.collect(0)
         except XlacError as error:
@@ -52,9 +52,9 @@ def run(data: bytes) -> None:
 
 
 def _seal(place: Path, name: str, value: Any) -> Any:
-    from xlac.seals import seal
+    from xlac.cache.seals import seal
 
-    return seal(os.path.join(place, name)) if name in (kept.PROGRAM, kept.CONSTANTS) else value  # noqa: PTH118
+    return seal(os.path.join(place, name)) if name in (compilations.PROGRAM, compilations.CONSTANTS) else value  # noqa: PTH118
 
 
 @cache
@@ -64,8 +64,8 @@ def written() -> list[bytes]:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, mock.patch.dict(os.environ, {"XLAC_CACHE": folder}):
         xlac.compile(ROOT / "specs" / "softmax.yaml")
         xlac.compile(ROOT / "specs" / "digits.yaml", sizes="symbolic")
-        for program in sorted(Path(folder).glob(f"??/*/{kept.PROGRAM}")):
-            told = {"program": "p", "backend": "cpu", "artifact": kept.PROGRAM, "files": {kept.PROGRAM: [], kept.CONSTANTS: []}}
+        for program in sorted(Path(folder).glob(f"??/*/{compilations.PROGRAM}")):
+            told = {"program": "p", "backend": "cpu", "artifact": compilations.PROGRAM, "files": {compilations.PROGRAM: [], compilations.CONSTANTS: []}}
             found.append(json.dumps(told).encode() + b"\n" + program.read_bytes())
     return found
 
@@ -74,7 +74,7 @@ def seeds() -> Iterator[bytes]:
     yield from written()
     text, _, program = written()[0].partition(b"\n")
     told = json.loads(text)
-    for other in ({**told, "artifact": "../x"}, {**told, "files": 3}, {**told, "files": {kept.PROGRAM: [1, "x"], kept.CONSTANTS: []}}, {}, []):
+    for other in ({**told, "artifact": "../x"}, {**told, "files": 3}, {**told, "files": {compilations.PROGRAM: [1, "x"], compilations.CONSTANTS: []}}, {}, []):
         yield json.dumps(other).encode() + b"\n" + program
 
 

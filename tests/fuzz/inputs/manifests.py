@@ -12,8 +12,8 @@ from typing import Any
 
 from harness.target import NUMBERS, ROOT, Target
 
-from xlac_sdk import manifest
-from xlac_sdk.capi.opened import check
+from xlac_sdk.host import manifest
+from xlac_sdk.host.capi.opened import check
 
 VALUES: tuple[Any, ...] = (*NUMBERS, 1.5, None, True, "", "..", "../x", "/x", "m.so", "n", [], {}, [[1, ["n"]]], [[1, [{"of": [[1, ["n"]]], "by": 2}]]], "0" * 64)
 

@@ -16,7 +16,7 @@ from harness.target import NUMBERS, ROOT, Target, plain
 
 import xlac.frontends.onnx.ops  # noqa: F401 - fills the registry
 from xlac.frontends.onnx import load, registry
-from xlac.frontends.onnx.messages import messages
+from xlac.frontends.onnx.file.messages import messages
 from xlac.ir.verify import verify
 from xlac.model import Model
 from xlac.spec.summary import summarize

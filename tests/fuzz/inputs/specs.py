@@ -18,7 +18,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.verify import verify
 from xlac.model import Model
 from xlac.ops import OPS, build
-from xlac.ops.leaf import Param
+from xlac.ops.tensor.leaf import Param
 from xlac.spec.load import load
 from xlac.spec.summary import summarize
 from xlac_sdk.dtypes import DType

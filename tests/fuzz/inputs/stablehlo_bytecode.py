@@ -10,7 +10,7 @@ from random import Random
 from harness.target import Target
 from inputs.stablehlo_text import CORPUS, changed, check
 
-from xlac.frontends.stablehlo.bytecode import Decoder, is_bytecode, using
+from xlac.frontends.stablehlo.bytecode.read import Decoder, is_bytecode, using
 from xlac_sdk.source import SourceError
 
 LONGEST = 1 << 14

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from harness.target import NUMBERS, Target
 
-from xlac.sources import load
+from xlac.frontends.loader import load
 
 SPEC = """xlac: 1
 model: m

@@ -40,7 +40,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f"xlac.cli.{cmd_name}{'_' * iskeyword(cmd_name)}").command
+        command: click.Command = import_module(f"xlac.cli.commands.{cmd_name}{'_' * iskeyword(cmd_name)}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -104,7 +104,7 @@ def _failed(error: Exception) -> int:
         click.echo(str(error), err=True)
         return error.exit_code
     if isinstance(error, ImportError):
-        from xlac.extras import missing
+        from xlac.support.extras import missing
 
         if (told := missing(error)) is not None:
             click.echo(str(told), err=True)

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from xlac_sdk.backend import Array
-from xlac_sdk.call_binding import as_array, shape_text
 from xlac_sdk.dtypes import DType
-from xlac_sdk.files import regular
+from xlac_sdk.host.call_binding import as_array, shape_text
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.files import regular
 
 LITERAL = re.compile(r"(?:(?P<shape>\d+(?:x\d+)*)x)?(?P<dtype>[a-z]+\d*)=(?P<values>.*)", re.DOTALL)
 

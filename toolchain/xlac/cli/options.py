@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from xlac_sdk.program import Program
+    from xlac_sdk.programs.program import Program
     from xlac_sdk.target import Request
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -101,7 +101,7 @@ def bounded(function: Command) -> Command:
     @wraps(function)
     def command(*given: Any, max_compile_seconds: float | None, max_compile_memory: str | None, **named: Any) -> Any:
         from xlac.cli.progress import Progress
-        from xlac_sdk.limits import telling, within
+        from xlac_sdk.support.limits import telling, within
 
         memory = None
         if max_compile_memory is not None:
@@ -148,8 +148,8 @@ def running(function: Command) -> Command:
 @contextmanager
 def calling(program: Program, target: str, threads: int, timeout: float | None, allow_long: bool) -> Iterator[None]:
     """Calls of a program: what would take absurdly long is refused or said first, and the time-out begins here."""
-    from xlac import effort
-    from xlac_sdk.stopping import timeout as limited
+    from xlac.debug import effort
+    from xlac_sdk.host.stopping import timeout as limited
 
     known = "flops" in program.facts  # of one that has no steps any more
     flops, nbytes = (program.facts["flops"], program.facts["bytes"]) if known else (program.work.flops, program.work.bytes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xlac.passes.trace import Trace
+from xlac.passes.rewrite.trace import Trace
 
 Attempt = Callable[[Trace], bool]
 """Optimizes with the rewrites that a trace permits and runs what that gives; whether the result is right."""

@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from xlac.compiler import Lowered, executable, lower
+from xlac.codegen.kernel_dedup import Schedules
 from xlac.debug.compare import Subject, agree
+from xlac.driver import Lowered, executable, lower
+from xlac.fusion.group import Group, Kind, Partition
+from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import evaluate, interpret
 from xlac.ir.op import Array
-from xlac.memory.plan import plan
-from xlac.ops.control import Call, Cond, Scan, While
-from xlac.ops.leaf import Param
+from xlac.memory.planner import plan
+from xlac.ops.control.control import Call, Cond, Scan, While
+from xlac.ops.tensor.leaf import Param
 from xlac.passes.capture import captured, is_captured, is_constant, reshaped
-from xlac.schedule.fusion import is_alias, partition
-from xlac.schedule.group import Group, Kind, Partition
-from xlac.schedule.share import Schedules
-from xlac_sdk.interpret import Interpreter
-from xlac_sdk.program import Program
+from xlac_sdk.kernel_ir.interpret import Interpreter
+from xlac_sdk.programs.program import Program
 
 INTERPRETED = 20_000_000  # operations of a program up to which the SDK's interpreter, an element at a time, is asked
 

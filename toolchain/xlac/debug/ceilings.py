@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from xlac_sdk import build
 from xlac_sdk.backend import Array, Backend, Executable
-from xlac_sdk.build import Builder
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Access, Buffer, Const, Kernel, LoopKind, Work
-from xlac_sdk.primitives import Primitive
-from xlac_sdk.program import Argument, Launch, Program, Role, Slot
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, LoopKind, Work
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
 from xlac_sdk.target import Target
 
 CHUNKS = 32  # for the threads to claim

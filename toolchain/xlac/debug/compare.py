@@ -12,7 +12,7 @@ from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
 from xlac.model import Model
 from xlac.passes.pipeline import optimize
-from xlac.passes.trace import Trace
+from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType
@@ -66,7 +66,7 @@ class Subject:
 
     def outcome(self) -> Outcome:
         """Compiles and runs, and compares with the interpreter."""
-        from xlac.compiler import executable, lower
+        from xlac.driver import executable, lower
 
         def run() -> Mapping[str, Array]:
             graph = self.model.graph

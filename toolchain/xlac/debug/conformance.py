@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from xlac.compiler import executable, lower
+from xlac.driver import executable, lower
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, Op, Sample
 from xlac.model import Model
-from xlac.ops.control import Pick
-from xlac.ops.leaf import Param
+from xlac.ops.control.control import Pick
 from xlac.ops.sampling import draw
+from xlac.ops.tensor.leaf import Param
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xlac.ir.graph import Graph
 
 if TYPE_CHECKING:
-    from xlac.compiler import Lowered
+    from xlac.driver import Lowered
     from xlac_sdk.backend import Backend
 
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from xlac.compiler import Lowered, executable
-from xlac.failures import FACT
+from xlac.driver import Lowered, executable
 from xlac.ir.op import Array
+from xlac.support.failures import FACT
 from xlac_sdk.backend import Backend
-from xlac_sdk.dims import at_opt
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Work
-from xlac_sdk.program import (
+from xlac_sdk.kernel_ir.kernel import Work
+from xlac_sdk.programs.dims import at_opt
+from xlac_sdk.programs.program import (
     Argument,
     Call,
     Choice,
@@ -36,7 +36,7 @@ from xlac_sdk.program import (
     While,
     walk,
 )
-from xlac_sdk.rewrite_program import with_steps
+from xlac_sdk.programs.rewrite import with_steps
 from xlac_sdk.source import Origin
 
 LOG = "profile log"

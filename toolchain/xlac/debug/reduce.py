@@ -11,8 +11,8 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import evaluate
 from xlac.ir.op import Array, attributes, frozen_array
 from xlac.ir.types import Type
-from xlac.ops.control import Pick
-from xlac.ops.leaf import Const, Param
+from xlac.ops.control.control import Pick
+from xlac.ops.tensor.leaf import Const, Param
 
 
 @dataclass(frozen=True, slots=True, eq=False)

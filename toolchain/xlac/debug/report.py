@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xlac.compiler import Lowered
+from xlac.driver import Lowered
+from xlac.fusion.group import Calling, Group, Kind, Partition
+from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
-from xlac.schedule.fusion import is_alias
-from xlac.schedule.group import Calling, Group, Kind, Partition
-from xlac_sdk import text
-from xlac_sdk.kernel import Kernel, Work
-from xlac_sdk.program import Program, Role
+from xlac_sdk.kernel_ir import text
+from xlac_sdk.kernel_ir.kernel import Kernel, Work
+from xlac_sdk.programs.program import Program, Role
 
 
 def label(node: Node) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xlac.compiler import Lowered
 from xlac.debug.report import call_of, groups, kernels_of, work_of
+from xlac.driver import Lowered
+from xlac.fusion.group import Group, Kind
+from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Graph, Node
-from xlac.ops import leaf, view
-from xlac.ops.control import Pick
-from xlac.ops.reduction import Reduce
-from xlac.schedule.fusion import is_alias
-from xlac.schedule.group import Group, Kind
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.tensor import leaf, view
 
 TOGETHER = {
     Kind.ELEMENTWISE: "one loop computes each element; nothing between is written to memory",

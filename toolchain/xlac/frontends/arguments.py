@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xlac_sdk.call_binding import Parameters, by_name
+from xlac_sdk.host.call_binding import Parameters, by_name
 
 Kind = inspect._ParameterKind
 

@@ -15,7 +15,7 @@ from xlac.frontends.stablehlo import load
 from xlac.ir.dims import Symbol
 from xlac.ir.op import Array
 from xlac.model import Model
-from xlac_sdk.call_binding import as_array, fits, other_shape, other_type
+from xlac_sdk.host.call_binding import as_array, fits, other_shape, other_type
 from xlac_sdk.source import Diagnostic, SourceError
 
 

@@ -15,9 +15,9 @@ from xlac.ir.dims import Dim, Sym, bounds
 from xlac.ir.graph import Node
 from xlac.ir.interpret import evaluate
 from xlac.ir.op import Array, Composite, Op
-from xlac.ops.control import Pick
-from xlac.ops.dynamic import DimSize
-from xlac.ops.leaf import Const, Param
+from xlac.ops.control.control import Pick
+from xlac.ops.tensor.dynamic import DimSize
+from xlac.ops.tensor.leaf import Const, Param
 
 LIMIT = 1 << 20  # elements
 

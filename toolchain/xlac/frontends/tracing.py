@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from xlac.frontends.nests import Nest, flatten, is_number, mapped
+from xlac.frontends.pytree import Nest, flatten, is_number, mapped
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import OPS, build
 from xlac.ops.checks import FLOATS
-from xlac.ops.formula import Formula
-from xlac.ops.logic import Where
-from xlac.ops.scalar import Compare, Scalar
-from xlac_sdk.call_binding import as_array
+from xlac.ops.scalar.arithmetic import Compare, Scalar
+from xlac.ops.scalar.formula import Formula
+from xlac.ops.scalar.logic import Where
 from xlac_sdk.dtypes import DType
+from xlac_sdk.host.call_binding import as_array
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 

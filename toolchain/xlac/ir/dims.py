@@ -1,6 +1,6 @@
 """Sizes of tensors, in graphs as in programs: the SDK's, under the name that the toolchain knows them by."""
 
-from xlac_sdk.dims import (
+from xlac_sdk.programs.dims import (
     UNBOUNDED,
     Dim,
     OpenSize,

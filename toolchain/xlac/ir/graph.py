@@ -10,8 +10,8 @@ from typing import cast
 from xlac.ir.dims import Shape, bounds
 from xlac.ir.op import Op, ShapeError
 from xlac.ir.types import Type, Types
-from xlac_sdk.limits import made
 from xlac_sdk.source import Origin
+from xlac_sdk.support.limits import made
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from xlac.ir.faults import APPEARING, Fault
 from xlac.ir.types import Type, Types
-from xlac_sdk.kernel import Expr
+from xlac_sdk.kernel_ir.kernel import Expr
 
 if TYPE_CHECKING:
     from abc import ABC

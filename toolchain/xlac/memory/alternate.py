@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xlac_sdk.dims import Dim
-from xlac_sdk.kernel import Kernel
-from xlac_sdk.program import Argument, Branch, Choice, Copy, Launch, Repeat, Role, Slot, Step, While
-from xlac_sdk.rewrite_program import with_arguments
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.programs.dims import Dim
+from xlac_sdk.programs.program import Argument, Branch, Choice, Copy, Launch, Repeat, Role, Slot, Step, While
+from xlac_sdk.programs.rewrite import with_arguments
 from xlac_sdk.target import Target
 
 Steps = tuple[Step, ...]

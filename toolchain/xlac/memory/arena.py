@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 
-from xlac_sdk.limits import went
+from xlac_sdk.support.limits import went
 
 ALIGN = 64  # bytes: a cache line, and the widest vector
 MOST_PAIRS = 500_000  # of buffers alive together that are looked at in search of a good order

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from xlac.fusion.group import Packed
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ir.storage import LINE, forget, give_back, on_a_line
-from xlac.ops.leaf import Const, Param
-from xlac.schedule.group import Packed
-from xlac_sdk.program import Role, Slot
+from xlac.ops.tensor.leaf import Const, Param
+from xlac_sdk.programs.program import Role, Slot
 
 OFTEN = 8 << 20  # bytes of packings, after which what they left behind is given back
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xlac.fusion.group import Group, Kind, Partition
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.memory.places import Places, Readers, Wanted
-from xlac.ops.control import Call, Cond, Pick, Scan
-from xlac.ops.control import While as WhileOp
-from xlac.schedule.group import Group, Kind, Partition
+from xlac.ops.control.control import Call, Cond, Pick, Scan
+from xlac.ops.control.control import While as WhileOp
 from xlac_sdk.dtypes import DType
-from xlac_sdk.program import Argument, Branch, Repeat, Step, While
+from xlac_sdk.programs.program import Argument, Branch, Repeat, Step, While
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 if TYPE_CHECKING:
-    from xlac.memory.plan import Planner
+    from xlac.memory.planner import Planner
 
 Move = tuple[Node, Node, Argument]
 """A value that lives on: its parameter, its next value, and its place."""

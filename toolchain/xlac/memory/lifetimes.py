@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xlac.memory.arena import Span
-from xlac_sdk.program import Role, Slot
+from xlac_sdk.programs.program import Role, Slot
 
 
 class Lifetimes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from xlac_sdk.lifetimes import largest_live
-from xlac_sdk.program import Program, Role, Slot
+from xlac_sdk.programs.lifetimes import largest_live
+from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

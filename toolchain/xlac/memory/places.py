@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from xlac.fusion.group import Group, Partition, Scheduled
+from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
-from xlac.schedule.fusion import is_alias
-from xlac.schedule.group import Group, Partition, Scheduled
-from xlac_sdk.program import Argument
+from xlac_sdk.programs.program import Argument
 
 Places = dict[Node, Argument]
 Wanted = list[tuple[Node, Argument]]  # values, and where they must be in the end

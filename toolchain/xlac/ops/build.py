@@ -11,7 +11,6 @@ from typing import Any
 from xlac.ir.dims import Dim, Sym, bounds
 from xlac.ir.graph import Node
 from xlac.ir.op import OPS, Op, ShapeError, arity, normal_axis
-from xlac.ops import leaf, order, reduction, scalar
 from xlac.ops.checks import FLOATS
 from xlac.ops.nodes import (
     add,
@@ -42,6 +41,9 @@ from xlac.ops.nodes import (
     take,
     transpose,
 )  # fmt: skip
+from xlac.ops.reduction import order, reduction
+from xlac.ops.scalar import arithmetic
+from xlac.ops.tensor import leaf
 from xlac.ops.values import (
     Value,
     Weak,
@@ -81,12 +83,12 @@ def apply(mnemonic: str, *inputs: Value, origin: Origin | None = None, **attribu
     if mnemonic in FORMS:
         return told(placed(FORMS[mnemonic](*inputs, **attributes), origin))
     cls = OPS[mnemonic]
-    if issubclass(cls, scalar.Scalar | scalar.Compare):
+    if issubclass(cls, arithmetic.Scalar | arithmetic.Compare):
         least, most = arity(cls)
         if not least <= len(inputs) <= (most or len(inputs)):
             raise ShapeError(f"{mnemonic} takes {least} operands, got {len(inputs)}")
         nodes = unify(*inputs)
-        if issubclass(cls, scalar.Scalar) and cls.accepts == FLOATS:
+        if issubclass(cls, arithmetic.Scalar) and cls.accepts == FLOATS:
             nodes = tuple(floating(n) for n in nodes)
     elif hasattr(cls, "prepare"):  # it says itself how values are made to fit
         least, most = arity(cls)

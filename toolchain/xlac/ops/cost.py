@@ -15,14 +15,14 @@ from xlac.ir.dims import at_opt
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Composite, Op, ShapeError
 from xlac.ir.types import Type
-from xlac.ops.contraction import Conv, Dot
-from xlac.ops.control import Call, Cond, Pick, Scan, While
-from xlac.ops.convert import Bitcast, Cast
-from xlac.ops.index import DynUpdate, Scatter
-from xlac.ops.leaf import Const, Iota, Param, RngBits
-from xlac.ops.order import Sort
-from xlac.ops.reduction import Cumulative, Reduce, Window
-from xlac.ops.scalar import Compare, Scalar, Select
+from xlac.ops.control.control import Call, Cond, Pick, Scan, While
+from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.reduction.order import Sort
+from xlac.ops.reduction.reduction import Cumulative, Reduce, Window
+from xlac.ops.scalar.arithmetic import Compare, Scalar, Select
+from xlac.ops.scalar.convert import Bitcast, Cast
+from xlac.ops.tensor.index import DynUpdate, Scatter
+from xlac.ops.tensor.leaf import Const, Iota, Param, RngBits
 
 
 @dataclass(frozen=True, slots=True)

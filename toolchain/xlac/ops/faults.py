@@ -9,8 +9,9 @@ import numpy as np
 from xlac.ir.dims import Dim
 from xlac.ir.faults import Fault
 from xlac.ir.graph import Node
-from xlac.ops import build, scalar
-from xlac.ops.dynamic import Compact, DimSize
+from xlac.ops import build
+from xlac.ops.scalar import arithmetic
+from xlac.ops.tensor.dynamic import Compact, DimSize
 from xlac_sdk.dtypes import DType
 
 WIDE = DType.I64
@@ -64,10 +65,10 @@ def _computed(counts: Sequence[Dim], span: str) -> str:
 def _unwrapped(indices: Node, counts: Sequence[Dim]) -> Node:
     """The indices as they were before `build.from_end`, for counts that it knew: messages show those."""
     match indices.op:
-        case scalar.Select() if len(counts) == 1:
+        case arithmetic.Select() if len(counts) == 1:
             test, shifted, plain = indices.inputs
-            below = isinstance(test.op, scalar.Compare) and test.op.direction == "lt" and test.inputs[0] is plain
-            if below and isinstance(shifted.op, scalar.Add) and shifted.inputs[0] is plain:
+            below = isinstance(test.op, arithmetic.Compare) and test.op.direction == "lt" and test.inputs[0] is plain
+            if below and isinstance(shifted.op, arithmetic.Add) and shifted.inputs[0] is plain:
                 return plain
     return indices
 
@@ -120,8 +121,8 @@ def holds(size: Dim, dtype: DType, what: str) -> tuple[Fault, ...]:
 
 
 def both(x: Node, y: Node) -> Node:
-    return Node.of(scalar.And(), x, y)
+    return Node.of(arithmetic.And(), x, y)
 
 
 def either(x: Node, y: Node) -> Node:
-    return Node.of(scalar.Or(), x, y)
+    return Node.of(arithmetic.Or(), x, y)

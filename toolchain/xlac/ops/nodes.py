@@ -8,8 +8,10 @@ from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError, normal_axis
 from xlac.ir.types import Type
-from xlac.ops import contraction, index, leaf, order, reduction, scalar, view
 from xlac.ops.checks import dims
+from xlac.ops.reduction import contraction, order, reduction
+from xlac.ops.scalar import arithmetic
+from xlac.ops.tensor import index, leaf, view
 from xlac.ops.values import (
     Value,
     as_node,
@@ -25,31 +27,31 @@ from xlac_sdk.dtypes import DType
 
 
 def add(x: Value, y: Value) -> Node:
-    return Node.of(scalar.Add(), *unify(x, y))
+    return Node.of(arithmetic.Add(), *unify(x, y))
 
 
 def sub(x: Value, y: Value) -> Node:
-    return Node.of(scalar.Sub(), *unify(x, y))
+    return Node.of(arithmetic.Sub(), *unify(x, y))
 
 
 def mul(x: Value, y: Value) -> Node:
-    return Node.of(scalar.Mul(), *unify(x, y))
+    return Node.of(arithmetic.Mul(), *unify(x, y))
 
 
 def div(x: Value, y: Value) -> Node:
-    return Node.of(scalar.Div(), *unify(x, y))
+    return Node.of(arithmetic.Div(), *unify(x, y))
 
 
 def maximum(x: Value, y: Value) -> Node:
-    return Node.of(scalar.Max(), *unify(x, y))
+    return Node.of(arithmetic.Max(), *unify(x, y))
 
 
 def minimum(x: Value, y: Value) -> Node:
-    return Node.of(scalar.Min(), *unify(x, y))
+    return Node.of(arithmetic.Min(), *unify(x, y))
 
 
 def compare(x: Value, direction: str, y: Value) -> Node:
-    return Node.of(scalar.Compare(direction), *unify(x, y))
+    return Node.of(arithmetic.Compare(direction), *unify(x, y))
 
 
 def select(condition: Value, x: Value, y: Value) -> Node:
@@ -57,19 +59,19 @@ def select(condition: Value, x: Value, y: Value) -> Node:
     x, y = unify(x, y)
     test = as_node(condition, DType.BOOL)
     shape = broadcast_shapes([test.shape, x.shape])
-    return Node.of(scalar.Select(), *(broadcast_to(n, shape) for n in (test, x, y)))
+    return Node.of(arithmetic.Select(), *(broadcast_to(n, shape) for n in (test, x, y)))
 
 
 def exp(x: Node) -> Node:
-    return Node.of(scalar.Exp(), x)
+    return Node.of(arithmetic.Exp(), x)
 
 
 def log(x: Node) -> Node:
-    return Node.of(scalar.Log(), x)
+    return Node.of(arithmetic.Log(), x)
 
 
 def sqrt(x: Node) -> Node:
-    return Node.of(scalar.Sqrt(), x)
+    return Node.of(arithmetic.Sqrt(), x)
 
 
 # ---- views -----------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac_sdk import semantics
 from xlac_sdk.dtypes import DType
-from xlac_sdk.primitives import Primitive, result_dtype
+from xlac_sdk.kernel_ir import semantics
+from xlac_sdk.kernel_ir.primitives import Primitive, result_dtype
 
 Array = NDArray[Any]
 

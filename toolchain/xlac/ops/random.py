@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac_sdk import build
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel import Const, Expr
-from xlac_sdk.primitives import Primitive
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 U32, U64 = DType.U32, DType.U64

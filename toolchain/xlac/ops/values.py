@@ -18,8 +18,10 @@ from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ir.types import Type
-from xlac.ops import control, convert, leaf, view
 from xlac.ops.checks import dims
+from xlac.ops.control import control
+from xlac.ops.scalar import convert
+from xlac.ops.tensor import leaf, view
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from xlac.ir.graph import Graph, Node, map_bodies
-from xlac.ops.control import Call, Cond, Scan, While
-from xlac.ops.leaf import Const, Param
-from xlac.ops.view import Reshape
+from xlac.ops.control.control import Call, Cond, Scan, While
+from xlac.ops.tensor.leaf import Const, Param
+from xlac.ops.tensor.view import Reshape
 
 
 def captured(graph: Graph) -> Graph:

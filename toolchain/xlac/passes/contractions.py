@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xlac.ir.graph import Graph
 from xlac.passes import motion
-from xlac.passes.context import Context
-from xlac.passes.rewriter import rewrite
-from xlac.passes.rule import Rule
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import rewrite
+from xlac.passes.rewrite.rule import Rule
+from xlac.passes.rewrite.trace import Trace
 from xlac.passes.rules.affine import AFFINE
 from xlac.passes.rules.contractions import CONTRACTIONS
-from xlac.passes.trace import Trace
 
 RULES: tuple[Rule, ...] = (*CONTRACTIONS, *AFFINE, *motion.RULES)
 

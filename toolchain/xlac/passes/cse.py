@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from xlac.ir.graph import Graph, Node
-from xlac.ops.effect import Barrier, CustomCall
-from xlac.ops.leaf import Param
-from xlac.passes.context import Context
-from xlac.passes.rewriter import everywhere
-from xlac.passes.trace import Trace
+from xlac.ops.control.effect import Barrier, CustomCall
+from xlac.ops.tensor.leaf import Param
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import everywhere
+from xlac.passes.rewrite.trace import Trace
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:

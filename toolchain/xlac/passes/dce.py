@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Op
-from xlac.ops.control import Call, Cond, Pick, Scan, While
-from xlac.passes.context import Context
-from xlac.passes.rewriter import everywhere, rebuild
-from xlac.passes.trace import Trace
+from xlac.ops.control.control import Call, Cond, Pick, Scan, While
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import everywhere, rebuild
+from xlac.passes.rewrite.trace import Trace
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from xlac.codegen.claims import is_kept
 from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ir.op import Composite, Elementwise, Op
-from xlac.ops.control import Pick
-from xlac.passes.context import Context
-from xlac.passes.trace import Trace
-from xlac.schedule.whole import is_kept
+from xlac.ops.control.control import Pick
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.source import Origin
 from xlac_sdk.target import Target
 

@@ -10,14 +10,14 @@ from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.interpret import evaluate
 from xlac.ir.op import Array, frozen_array
 from xlac.ir.types import Type
-from xlac.ops import control, effect
-from xlac.ops.convert import Cast
-from xlac.ops.leaf import Const, Iota, Param, RngBits
-from xlac.ops.view import Broadcast, Reshape
-from xlac.passes.context import Context
+from xlac.ops.control import control, effect
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.leaf import Const, Iota, Param, RngBits
+from xlac.ops.tensor.view import Broadcast, Reshape
 from xlac.passes.expand import is_expanded
-from xlac.passes.rewriter import everywhere, rebuild
-from xlac.passes.trace import Trace
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import everywhere, rebuild
+from xlac.passes.rewrite.trace import Trace
 
 SMALL = 4096  # bytes: a constant of up to so many may be made from nothing
 WORK = 4 << 20  # bytes: larger intermediate values are not computed at compile time

@@ -9,13 +9,13 @@ import numpy as np
 
 from xlac.ir.dims import static
 from xlac.ir.graph import Graph, Node
-from xlac.ops.control import Call, Cond, Pick, Scan
-from xlac.ops.leaf import Const
-from xlac.ops.view import Reshape
-from xlac.passes.context import Context
-from xlac.passes.rewriter import everywhere, rebuild
-from xlac.passes.rule import constant
-from xlac.passes.trace import Trace
+from xlac.ops.control.control import Call, Cond, Pick, Scan
+from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.view import Reshape
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import everywhere, rebuild
+from xlac.passes.rewrite.rule import constant
+from xlac.passes.rewrite.trace import Trace
 
 
 def run(graph: Graph, trace: Trace, context: Context) -> Graph:

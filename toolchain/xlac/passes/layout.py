@@ -7,13 +7,13 @@ the model is compiled; those of values sink through what lies between two convol
 from __future__ import annotations
 
 from xlac.ir.graph import Graph, Node
-from xlac.ops.contraction import Conv
-from xlac.ops.view import Transpose
+from xlac.ops.reduction.contraction import Conv
+from xlac.ops.tensor.view import Transpose
 from xlac.passes import motion
-from xlac.passes.context import Context
-from xlac.passes.rewriter import rewrite
-from xlac.passes.rule import Parameter, Rule, Site, rule
-from xlac.passes.trace import Trace
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import rewrite
+from xlac.passes.rewrite.rule import Parameter, Rule, Site, rule
+from xlac.passes.rewrite.trace import Trace
 
 
 def _conv(p: Parameter, layout: tuple[str, str, str], x: tuple[int, ...], kernel: tuple[int, ...]) -> Node:

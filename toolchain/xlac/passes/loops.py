@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xlac.ir.graph import Graph, Node
-from xlac.ops import control, effect
-from xlac.ops.contraction import Dot
-from xlac.ops.control import Pick, Scan, While
-from xlac.ops.convert import Cast
-from xlac.ops.leaf import Const, Iota, Param
+from xlac.ops.control import control, effect
+from xlac.ops.control.control import Pick, Scan, While
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.leaf import Const, Iota, Param
+from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
 from xlac.ops.values import results
-from xlac.ops.view import Broadcast, Reshape, Transpose
-from xlac.passes.context import Context
 from xlac.passes.expand import is_expanded
-from xlac.passes.rewriter import everywhere, rebuild
-from xlac.passes.trace import Trace
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import everywhere, rebuild
+from xlac.passes.rewrite.trace import Trace
 
 FIXED = (effect.CustomCall, effect.Barrier, control.Cond, control.While, control.Scan, control.Call, Pick)
 FREE = (Const, Iota, Broadcast, Reshape)  # computed where they are read; moving them out saves nothing

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from xlac.ir.graph import Graph
-from xlac.passes.context import Context
-from xlac.passes.rewriter import rewrite
-from xlac.passes.rule import Rule
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import rewrite
+from xlac.passes.rewrite.rule import Rule
+from xlac.passes.rewrite.trace import Trace
 from xlac.passes.rules.constants import CONSTANTS
 from xlac.passes.rules.motion import MOTION
 from xlac.passes.rules.parts import PARTS
 from xlac.passes.rules.reductions import REDUCTIONS
 from xlac.passes.rules.views import VIEWS
-from xlac.passes.trace import Trace
 
 RULES: tuple[Rule, ...] = (*CONSTANTS, *VIEWS, *PARTS, *REDUCTIONS, *MOTION)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from xlac.ir.dims import Dim, Sym, Symbol, bounds, evaluate, symbol, symbols
 from xlac.ir.graph import Graph, Node, walk
-from xlac.ops.control import Pick
+from xlac.ops.control.control import Pick
 from xlac.passes.specialize import substituted
 from xlac_sdk.source import Diagnostic, SourceError
 

@@ -9,7 +9,6 @@ from typing import Protocol
 from xlac.ir.graph import Graph
 from xlac.ir.op import Array
 from xlac.passes import (
-    attention,
     contractions,
     cse,
     dce,
@@ -18,17 +17,18 @@ from xlac.passes import (
     inline,
     layout,
     loops,
+    merge_dots_sharing_rhs,
     motion,
-    pieces,
     simplify,
-    together,
+    split_matmul_over_concat,
 )
-from xlac.passes.context import Context
-from xlac.passes.rule import Rule
-from xlac.passes.trace import Trace
+from xlac.passes.attention import recognize
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rule import Rule
+from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
-from xlac_sdk.limits import look
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.limits import look
 from xlac_sdk.target import Target
 
 Pass = Callable[[Graph, Trace, Context], Graph]
@@ -40,14 +40,14 @@ PASSES: dict[str, Pass] = {
     "simplify-expanded": simplify.run,
     "cse": cse.run,
     "fold": fold.run,  # constants are computed, weight expressions become derived weights
-    "attention": attention.run,  # said by its name where it was written by hand and the target takes it whole
+    "attention": recognize.run,  # said by its name where it was written by hand and the target takes it whole
     "loops": loops.run,  # invariants and whole products leave loops
     "dce": dce.run,  # results, carried values and operands of loops and branches that nothing needs
-    "pieces": pieces.run,  # products of few rows read the parts of a concatenation where they lie
+    "pieces": split_matmul_over_concat.run,  # products of few rows read the parts of a concatenation where they lie
     "motion": motion.run,  # views sink through computation and cancel
     "layout": layout.run,  # convolutions take channels last; transposes between them cancel
     "contractions": contractions.run,  # dots in canonical form; batch norm goes into weights
-    "together": together.run,  # products of several values with one matrix are one product
+    "together": merge_dots_sharing_rhs.run,  # products of several values with one matrix are one product
     "fold-moved": fold.run,  # what the last three left to do to weights
     "simplify-folded": simplify.run,
     "cse-folded": cse.run,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from xlac.ir.graph import Graph
-from xlac.passes.context import Context
-from xlac.passes.rewriter import rewrite
-from xlac.passes.rule import Rule
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import rewrite
+from xlac.passes.rewrite.rule import Rule
+from xlac.passes.rewrite.trace import Trace
 from xlac.passes.rules.algebra import ALGEBRA
 from xlac.passes.rules.constants import CONSTANTS
 from xlac.passes.rules.divisions import DIVISIONS
@@ -16,7 +17,6 @@ from xlac.passes.rules.parts import PARTS
 from xlac.passes.rules.quantized import QUANTIZED
 from xlac.passes.rules.reductions import REDUCTIONS
 from xlac.passes.rules.views import VIEWS
-from xlac.passes.trace import Trace
 
 RULES: tuple[Rule, ...] = (*CONSTANTS, *ALGEBRA, *LOGIC, *VIEWS, *PARTS, *REDUCTIONS, *PADDING, *DIVISIONS, *QUANTIZED, *NORMAL)
 

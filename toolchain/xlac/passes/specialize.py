@@ -10,7 +10,7 @@ from xlac.ir.dims import Dim, Sym, substitute, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError, attributes
 from xlac.ir.types import Type
-from xlac.ops.control import Pick
+from xlac.ops.control.control import Pick
 from xlac_sdk.source import Diagnostic, SourceError
 
 

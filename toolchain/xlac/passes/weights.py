@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array, frozen_array
 from xlac.ir.storage import forget
-from xlac.ops.leaf import Param
-from xlac.ops.view import Reshape, Transpose
+from xlac.ops.tensor.leaf import Param
+from xlac.ops.tensor.view import Reshape, Transpose
 
 
 class Weights(Mapping[str, Array]):

@@ -6,24 +6,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xlac.collection import paused
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.spec import arithmetic, schema
-from xlac.spec.arithmetic import Constants
-from xlac.spec.context import MAX_NODES, Context, check_size
-from xlac.spec.counting import Counted
-from xlac.spec.document import Entry, Merged, read_document, resolved
-from xlac.spec.entries import elaborate
-from xlac.spec.evaluate import as_node, expression
+from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate.arithmetic import Constants
+from xlac.spec.elaborate.context import MAX_NODES, Context, check_size
+from xlac.spec.elaborate.counting import Counted
+from xlac.spec.elaborate.entries import elaborate
+from xlac.spec.elaborate.evaluate import as_node, expression
+from xlac.spec.elaborate.scope import Frame, Scope
+from xlac.spec.elaborate.unused import check_unused
 from xlac.spec.report import Fault, Poisoned, Report, nearest
-from xlac.spec.scope import Frame, Scope
-from xlac.spec.settings import DimValue, read_dims, read_params
-from xlac.spec.unused import check_unused
-from xlac.spec.weights import Stored, find
-from xlac_sdk.limits import look
+from xlac.spec.schema import schema
+from xlac.spec.schema.document import Entry, Merged, read_document, resolved
+from xlac.spec.schema.settings import DimValue, read_dims, read_params
+from xlac.spec.weights.find import Stored, find
+from xlac.support.gc_pause import paused
 from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
+from xlac_sdk.support.limits import look
 
 
 def load(
@@ -101,7 +102,7 @@ def check_count(merged: Merged, constants: Constants, report: Report) -> None:
 
 def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
     """`param` nodes for inputs and state, named in the scope."""
-    from xlac.ops.leaf import Param
+    from xlac.ops.tensor.leaf import Param
 
     found: list[Node] = []
     declared: dict[str, Entry[Any]] = {**merged.inputs, **merged.state}

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from xlac.spec.synonyms import SYNONYMS
-from xlac.spec.tree import Path_, Source
+from xlac.spec.text.synonyms import SYNONYMS
+from xlac.spec.text.tree import Path_, Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
 

@@ -9,7 +9,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.cost import Work, cost, nbytes
-from xlac.ops.leaf import Const, Param
+from xlac.ops.tensor.leaf import Const, Param
 
 
 def summarize(model: Model) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from xlac_cpu.ahead.elf import linking
 from xlac_cpu.ahead.elf.image import Bytes
 from xlac_cpu.ahead.elf.objects import LinkError
 from xlac_cpu.machine import Machine, host
-from xlac_sdk import tool
+from xlac_sdk.host import tool
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 # What a distribution prefixes the GNU tools for a triple with, by its architecture and the rest of it.

@@ -7,16 +7,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from xlac_cpu import layout, module
 from xlac_cpu.ahead import embed, linker, program, unit, weights
 from xlac_cpu.ahead.entry import entry
-from xlac_cpu.link import archive
+from xlac_cpu.emit import layout, module
+from xlac_cpu.llvm.link import archive
 from xlac_cpu.machine import Machine
-from xlac_sdk.capi import Api, Weights, api_of, cmake_package, cpp_header, header, rust_module, weights_file
-from xlac_sdk.capi.weights import HEADER
-from xlac_sdk.looks import Looks
-from xlac_sdk.package import Package, Packaging, Variant
-from xlac_sdk.sizes import arena_ends
+from xlac_sdk.host.capi import (
+    Api,
+    Weights,
+    api_of,
+    cmake_package,
+    cpp_header,
+    header,
+    rust_module,
+    weights_file,
+)
+from xlac_sdk.host.capi.weights import HEADER
+from xlac_sdk.host.package import Package, Packaging, Variant
+from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.programs.sizes import arena_ends
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from xlac_cpu.ahead import linker
 from xlac_cpu.machine import Machine, host
-from xlac_sdk import tool
-from xlac_sdk.capi import Api, header
-from xlac_sdk.capi.render import npy_program
+from xlac_sdk.host import tool
+from xlac_sdk.host.capi import Api, header
+from xlac_sdk.host.capi.render import npy_program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 PLAIN = ("-Os", "-std=gnu11", "-fno-asynchronous-unwind-tables")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from xlac_cpu import objects
-from xlac_cpu.link import members
+from xlac_cpu.llvm import objects
+from xlac_cpu.llvm.link import members
 from xlac_cpu.machine import ask, host
 
 CALLED = ("memcpy", "memset")  # by what LLVM writes last of all: until then they look unused

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xlac_sdk.capi.weights import places, weights_file
-from xlac_sdk.fingerprint import fingerprint
-from xlac_sdk.program import Program, Role, Slot
+from xlac_sdk.host.capi.weights import places, weights_file
+from xlac_sdk.programs.fingerprint import fingerprint
+from xlac_sdk.programs.program import Program, Role, Slot
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from xlac.exporters.onnx.writer import Writer, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.dims import Sym
 from xlac.ir.graph import Node
-from xlac.ops.convolution import Spatial
+from xlac.ops.nn.convolution import Spatial
 from xlac_sdk.dtypes import DType
 
 HALVES = (DType.F16, DType.BF16)

@@ -10,7 +10,7 @@ from xlac.exporters.onnx.writer import Writer, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
-from xlac.ops.contraction import Conv, Dot
+from xlac.ops.reduction.contraction import Conv, Dot
 from xlac_sdk.dtypes import DType
 
 PRODUCTS = {

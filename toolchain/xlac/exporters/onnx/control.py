@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlac.exporters.onnx.writer import Writer, rule
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
-from xlac.ops.control import Cond, Scan, While
+from xlac.ops.control.control import Cond, Scan, While
 from xlac_sdk.dtypes import DType
 
 

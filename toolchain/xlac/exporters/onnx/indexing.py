@@ -11,7 +11,7 @@ from xlac.exporters.onnx.writer import Writer, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
-from xlac.ops.index import Gather, Scatter
+from xlac.ops.tensor.index import Gather, Scatter
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]

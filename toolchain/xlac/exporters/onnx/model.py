@@ -29,7 +29,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops.leaf import param
+from xlac.ops.tensor.leaf import param
 from xlac_sdk.dtypes import DType
 
 FAMILIES = (composites, contractions, control, convert, indexing, order, reductions, scalars, views)  # they fill RULES

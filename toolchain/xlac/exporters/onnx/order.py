@@ -6,7 +6,7 @@ from xlac.exporters.onnx.scalars import signed
 from xlac.exporters.onnx.writer import Writer, known, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node
-from xlac.ops.order import Sort
+from xlac.ops.reduction.order import Sort
 from xlac_sdk.dtypes import DType
 
 KEYS = {

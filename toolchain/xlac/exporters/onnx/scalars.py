@@ -11,7 +11,7 @@ import numpy as np
 from xlac.exporters.onnx.writer import Writer, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node
-from xlac.ops.leaf import Const
+from xlac.ops.tensor.leaf import Const
 from xlac_sdk.dtypes import DType
 
 WRAPPING = {
@@ -86,7 +86,7 @@ def remainder(w: Writer, node: Node, x: str, y: str) -> str:
 
 def divides(y: Node) -> bool:
     """Whether a divisor is known and neither 0 nor -1."""
-    from xlac.ops.view import Broadcast
+    from xlac.ops.tensor.view import Broadcast
 
     while isinstance(y.op, Broadcast):
         y = y.inputs[0]

@@ -9,10 +9,10 @@ from xlac.exporters.spec.learned import kept
 from xlac.exporters.spec.names import Names, clean
 from xlac.exporters.spec.values import plain
 from xlac.ir.graph import Graph, Node
-from xlac.ops.control import Cond, Scan, While
-from xlac.ops.convert import Cast
-from xlac.ops.leaf import param
-from xlac.spec.text import flow, scalar, type_text
+from xlac.ops.control.control import Cond, Scan, While
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.leaf import param
+from xlac.spec.text.write import flow, scalar, type_text
 from xlac_sdk.dtypes import DType
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from xlac.exporters.spec.names import Names, clean, public
 from xlac.exporters.spec.section import Book, Keep, Section
 from xlac.ir.dims import UNBOUNDED, Sym, Symbol, symbols
 from xlac.model import Model
-from xlac.ops.leaf import param
+from xlac.ops.tensor.leaf import param
 from xlac.passes.specialize import substituted
-from xlac.spec.text import flow, scalar, type_text
+from xlac.spec.text.write import flow, scalar, type_text
 
 
 def text(

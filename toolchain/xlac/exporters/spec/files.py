@@ -11,8 +11,8 @@ from xlac.exporters.spec.learned import everything, is_weight
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
-from xlac.ops.leaf import Const, param
-from xlac.spec.safetensors import Source, write_tensors
+from xlac.ops.tensor.leaf import Const, param
+from xlac.spec.weights.safetensors import Source, write_tensors
 from xlac_sdk.dtypes import DType
 
 INLINE = 16  # elements of a constant that is written out

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from xlac.exporters.spec.names import clean
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op
-from xlac.ops.control import Cond, Pick, Scan, While
-from xlac.ops.leaf import Param
+from xlac.ops.control.control import Cond, Pick, Scan, While
+from xlac.ops.tensor.leaf import Param
 
 
 @dataclass(frozen=True, eq=False)

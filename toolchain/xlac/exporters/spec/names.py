@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable
 
-from xlac.spec.fields import MAX_NAME
+from xlac.spec.schema.fields import MAX_NAME
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.(?:[0-9]+|[A-Za-z_][A-Za-z0-9_]*))*")
 _WORDS = frozenset({*keyword.kwlist, "true", "false", "inf", "nan"})

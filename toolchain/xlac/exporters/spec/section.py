@@ -12,10 +12,10 @@ from xlac.exporters.spec.names import Names, clean
 from xlac.exporters.spec.values import adapts, attributes_of, body_of, constant, is_short, number, plain
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
-from xlac.ops.control import Call, Cond, Pick, Scan, While
-from xlac.ops.leaf import Const, Param
-from xlac.ops.view import Broadcast
-from xlac.spec.text import flow, scalar, type_text
+from xlac.ops.control.control import Call, Cond, Pick, Scan, While
+from xlac.ops.tensor.leaf import Const, Param
+from xlac.ops.tensor.view import Broadcast
+from xlac.spec.text.write import flow, scalar, type_text
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 Keep = Callable[[str, Array], bool]  # whether a constant is kept in a file under a name, instead of being written out

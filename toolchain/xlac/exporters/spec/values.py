@@ -11,10 +11,11 @@ from xlac.ir.dims import Sym
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, Op, ShapeError
 from xlac.ir.types import Type
-from xlac.ops import build, scalar
-from xlac.ops.view import Slice
-from xlac.spec import attributes
-from xlac.spec.text import type_text
+from xlac.ops import build
+from xlac.ops.scalar import arithmetic
+from xlac.ops.tensor.view import Slice
+from xlac.spec.elaborate import attributes
+from xlac.spec.text.write import type_text
 from xlac_sdk.dtypes import DType
 
 SHOWN = ("shape", "dtype", "perm", "axes")  # written even where they are the default
@@ -76,7 +77,7 @@ def _alike(a: Node, b: Node) -> bool:
 
 def adapts(op: Op) -> bool:
     """Whether the operation, asked for by name, makes its operands fit or leaves itself out."""
-    return op.mnemonic in build.FORMS or isinstance(op, scalar.Scalar | scalar.Compare) or hasattr(op, "prepare")
+    return op.mnemonic in build.FORMS or isinstance(op, arithmetic.Scalar | arithmetic.Compare) or hasattr(op, "prepare")
 
 
 def body_of(op: Op) -> Graph | None:

@@ -7,7 +7,7 @@ from xlac.exporters.stablehlo.scalars import compared
 from xlac.exporters.stablehlo.writer import Value, Writer, rule
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
-from xlac.ops.control import Cond, Scan, While
+from xlac.ops.control.control import Cond, Scan, While
 from xlac_sdk.dtypes import DType
 
 COUNTER = Type(DType.I64)

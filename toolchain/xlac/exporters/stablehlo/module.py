@@ -17,7 +17,7 @@ from xlac.exporters.unsaid import refuse
 from xlac.ir.graph import Node
 from xlac.model import Model
 from xlac.passes.specialize import substituted
-from xlac.spec.text import quoted
+from xlac.spec.text.write import quoted
 
 FAMILIES = (control, index, order, reductions, scalars, sums, views)  # they fill RULES
 

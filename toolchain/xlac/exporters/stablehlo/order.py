@@ -6,7 +6,7 @@ from xlac.exporters.stablehlo.scalars import compared
 from xlac.exporters.stablehlo.writer import Value, Writer, rule
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
-from xlac.ops.order import Sort
+from xlac.ops.reduction.order import Sort
 from xlac_sdk.dtypes import DType
 
 

@@ -9,8 +9,8 @@ from xlac.exporters.stablehlo.writer import Value, Writer, rule
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.index import Scatter
-from xlac.ops.reduction import Cumulative
+from xlac.ops.reduction.reduction import Cumulative
+from xlac.ops.tensor.index import Scatter
 from xlac_sdk.dtypes import DType
 
 I64 = DType.I64
@@ -106,7 +106,7 @@ def custom_call(w: Writer, node: Node, *xs: Value) -> list[Value]:
     op: Any = node.op
     if op.attributes:
         raise Unsaid("its attributes have a meaning of their own")
-    from xlac.spec.text import quoted
+    from xlac.spec.text.write import quoted
 
     return w.many("custom_call", xs, node.results, f"call_target_name = {quoted(op.name)}")
 

@@ -15,8 +15,8 @@ from xlac.exporters.unsaid import Unsaid
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, Composite
 from xlac.ir.types import Type
-from xlac.ops.control import Pick
-from xlac.ops.leaf import Const, param
+from xlac.ops.control.control import Pick
+from xlac.ops.tensor.leaf import Const, param
 from xlac.passes.expand import until
 from xlac_sdk.dtypes import DType
 

@@ -7,22 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xlac.frontends.known import Known, NeedsValue
-from xlac.frontends.onnx import attributes, registry
-from xlac.frontends.onnx.call import Call
-from xlac.frontends.onnx.files import Files
+from xlac.frontends.onnx import registry
+from xlac.frontends.onnx.file import attributes
+from xlac.frontends.onnx.file.files import Files
+from xlac.frontends.onnx.file.tensors import Encoded, array_of, dense
+from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.ragged import lifted
+from xlac.frontends.onnx.graph.scope import Poisoned, Scope
+from xlac.frontends.onnx.graph.values import Coded, Optional, Ragged, Value
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.problems import check_text, place, problem, unsupported
-from xlac.frontends.onnx.ragged import lifted
 from xlac.frontends.onnx.registry import Version
-from xlac.frontends.onnx.scope import Poisoned, Scope
-from xlac.frontends.onnx.tensors import Encoded, array_of, dense
-from xlac.frontends.onnx.values import Coded, Optional, Ragged, Value
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
-from xlac_sdk.limits import within
 from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
+from xlac_sdk.support.limits import within
 
 INLINE_BYTES = 1024  # a smaller initializer is a constant of the graph, a larger one a weight beside it
 DEPTH = 100  # of functions and bodies inside each other

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import xlac.frontends.onnx.ops  # noqa: F401 - registers the operators
-from xlac.frontends.onnx.files import Files
+from xlac.frontends.onnx.file.files import Files
+from xlac.frontends.onnx.graph.interface import Inputs, Outputs
+from xlac.frontends.onnx.graph.symbols import Symbols
 from xlac.frontends.onnx.importer import Importer
-from xlac.frontends.onnx.interface import Inputs, Outputs
 from xlac.frontends.onnx.problems import check_text, check_versions, unknown
-from xlac.frontends.onnx.symbols import Symbols
 from xlac.ir.graph import Graph
 from xlac.model import Interface, Model, Undecided
 from xlac_sdk.source import Diagnostic, SourceError

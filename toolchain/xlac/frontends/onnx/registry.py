@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from xlac.frontends.onnx.call import Call
-    from xlac.frontends.onnx.values import Value
+    from xlac.frontends.onnx.graph.call import Call
+    from xlac.frontends.onnx.graph.values import Value
 
 Builder = Callable[["Call"], "Value | tuple[Value, ...]"]
 B = TypeVar("B", bound=Builder)  # what is registered keeps its own type

@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 
 from xlac.ir.graph import Graph, Node
-from xlac.ops import scalar
-from xlac.ops.convert import Bitcast
-from xlac.ops.leaf import Const
+from xlac.ops.scalar import arithmetic
+from xlac.ops.scalar.convert import Bitcast
+from xlac.ops.tensor.leaf import Const
 from xlac_sdk.dtypes import DType
 
 Order = tuple[bool, int]
@@ -31,11 +31,11 @@ def _keys(node: Node, inputs: Sequence[Node], first: int) -> Order | None:
     plain = _direction(node, inputs, first)
     if plain is not None:
         return plain, 1
-    if not isinstance(node.op, scalar.Or):
+    if not isinstance(node.op, arithmetic.Or):
         return None
     for before, rest in (node.inputs, node.inputs[::-1]):
         down = _direction(before, inputs, first)
-        if down is None or not isinstance(rest.op, scalar.And):
+        if down is None or not isinstance(rest.op, arithmetic.And):
             continue
         for equal, later in (rest.inputs, rest.inputs[::-1]):
             found = _keys(later, inputs, first + 1)
@@ -50,7 +50,7 @@ def _direction(node: Node, inputs: Sequence[Node], key: int) -> bool | None:
 
 def _compared(node: Node, inputs: Sequence[Node], key: int) -> str:
     """The direction of a comparison of the two values of a key; nothing for anything else."""
-    if not isinstance(node.op, scalar.Compare) or len(inputs) < 2 * key + 2:
+    if not isinstance(node.op, arithmetic.Compare) or len(inputs) < 2 * key + 2:
         return ""
     pair = inputs[2 * key], inputs[2 * key + 1]
     sides = tuple(_plain(side) for side in node.inputs)
@@ -65,26 +65,26 @@ def _plain(node: Node) -> Node:
 
 def _ranked(node: Node) -> Node | None:
     """The float whose place in total order an integer is: its bits, turned round when they are negative."""
-    if not isinstance(node.op, scalar.Select):
+    if not isinstance(node.op, arithmetic.Select):
         return None
     test, _, bits = node.inputs
-    if not isinstance(bits.op, Bitcast) or not isinstance(test.op, scalar.Compare) or test.inputs[0] is not bits:
+    if not isinstance(bits.op, Bitcast) or not isinstance(test.op, arithmetic.Compare) or test.inputs[0] is not bits:
         return None
     return bits.inputs[0]
 
 
 def _canonical(node: Node) -> Node:
     """x of `select(x != x, NaN, select(x == 0, 0, x))`; any other node is itself."""
-    if not isinstance(node.op, scalar.Select) or not isinstance(node.inputs[2].op, scalar.Select):
+    if not isinstance(node.op, arithmetic.Select) or not isinstance(node.inputs[2].op, arithmetic.Select):
         return node
     unordered, nan, inner = node.inputs
     zero, nothing, x = inner.inputs
     fits = _is(unordered, "ne", x, x) and math.isnan(_number(nan)) and _number(nothing) == 0
-    return x if fits and isinstance(zero.op, scalar.Compare) and zero.op.direction == "eq" and _zero_test(zero, x) else node
+    return x if fits and isinstance(zero.op, arithmetic.Compare) and zero.op.direction == "eq" and _zero_test(zero, x) else node
 
 
 def _is(node: Node, direction: str, x: Node, y: Node) -> bool:
-    return isinstance(node.op, scalar.Compare) and node.op.direction == direction and node.inputs == (x, y)
+    return isinstance(node.op, arithmetic.Compare) and node.op.direction == direction and node.inputs == (x, y)
 
 
 def _zero_test(node: Node, x: Node) -> bool:

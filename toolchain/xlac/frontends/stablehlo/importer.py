@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from xlac.frontends.known import Known
-from xlac.frontends.stablehlo.errors import DEPTH, OPERATIONS, Source
 from xlac.frontends.stablehlo.site import Builder, Built, Site
-from xlac.frontends.stablehlo.syntax import (
+from xlac.frontends.stablehlo.text.errors import DEPTH, OPERATIONS, Source
+from xlac.frontends.stablehlo.text.syntax import (
     Function,
     Module,
     Operation,
@@ -24,8 +24,8 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.leaf import Const, Param
-from xlac.ops.view import Broadcast
+from xlac.ops.tensor.leaf import Const, Param
+from xlac.ops.tensor.view import Broadcast
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 

@@ -10,20 +10,20 @@ import numpy as np
 
 import xlac.frontends.stablehlo.ops  # noqa: F401  # fills the table
 from xlac.frontends.sizes import sized
-from xlac.frontends.stablehlo.bytecode import is_bytecode, text_of
-from xlac.frontends.stablehlo.errors import TEXT, Source
+from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
 from xlac.frontends.stablehlo.importer import Importer, Unequal, unsupported
-from xlac.frontends.stablehlo.parser import parse
-from xlac.frontends.stablehlo.syntax import Function, Module, TensorType, ValueType
 from xlac.frontends.stablehlo.table import REFUSED, TABLE
+from xlac.frontends.stablehlo.text.errors import TEXT, Source
+from xlac.frontends.stablehlo.text.parser import parse
+from xlac.frontends.stablehlo.text.syntax import Function, Module, TensorType, ValueType
 from xlac.frontends.stablehlo.values import Several, Tensor, Token, Value
 from xlac.ir.dims import UNBOUNDED, Dim, Shape, Sym, Symbol, substitute, symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
-from xlac.reading import note
-from xlac_sdk.call_binding import as_array
+from xlac.support.dependencies import note
+from xlac_sdk.host.call_binding import as_array
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 
 ROUNDS = 1000  # how many sizes may turn out to be others

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from xlac.frontends.stablehlo.syntax import Element, Quantization
+from xlac.frontends.stablehlo.text.syntax import Element, Quantization
 
 FORM = re.compile(
     r"\s*(?P<storage>[iu]\d+)\s*(?:<\s*(?P<least>-?\d+)\s*:\s*(?P<most>-?\d+)\s*>)?\s*:\s*(?P<expressed>\w+)\s*"

@@ -8,13 +8,15 @@ import numpy as np
 
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op
-from xlac.ops import build, scalar, view
-from xlac.ops.leaf import Const, Iota, Param
-from xlac.ops.minifloat import DecodeFloat, EncodeFloat
+from xlac.ops import build
 from xlac.ops.numeric import COMBINE, identity
+from xlac.ops.scalar import arithmetic
+from xlac.ops.scalar.minifloat import DecodeFloat, EncodeFloat
+from xlac.ops.tensor import view
+from xlac.ops.tensor.leaf import Const, Iota, Param
 
 COMMUTATIVE: dict[type[Op], str] = {
-    scalar.Add: "add", scalar.Mul: "mul", scalar.Max: "max", scalar.Min: "min", scalar.And: "and", scalar.Or: "or", scalar.Xor: "xor",
+    arithmetic.Add: "add", arithmetic.Mul: "mul", arithmetic.Max: "max", arithmetic.Min: "min", arithmetic.And: "and", arithmetic.Or: "or", arithmetic.Xor: "xor",
 }  # fmt: skip
 
 

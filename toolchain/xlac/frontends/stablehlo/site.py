@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xlac.frontends.stablehlo.syntax import Operation, Raw, Symbol, TensorType
+from xlac.frontends.stablehlo.text.syntax import Operation, Raw, Symbol, TensorType
 from xlac.frontends.stablehlo.values import Tensor, Value, numbers
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac.frontends.stablehlo.syntax import Element, TensorType, TokenType, TupleType, ValueType
+from xlac.frontends.stablehlo.text.syntax import Element, TensorType, TokenType, TupleType, ValueType
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ir.types import Type

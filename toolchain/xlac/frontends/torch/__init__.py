@@ -1,6 +1,6 @@
 """PyTorch's programs as models: files written by `torch.export.save`, and what `from_torch` and `torch.compile` import.
 
-Nothing outside this package imports torch, but for `xlac.torched`.
+Nothing outside this package imports torch, but for `xlac.integrations.torch`.
 """
 
 from __future__ import annotations

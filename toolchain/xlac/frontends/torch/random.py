@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.leaf import RngBits
+from xlac.ops.tensor.leaf import RngBits
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 

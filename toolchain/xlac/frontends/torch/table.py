@@ -17,7 +17,7 @@ from xlac.ir.dims import Dim, Shape, Sym, Symbol
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.dynamic import DimSize
+from xlac.ops.tensor.dynamic import DimSize
 from xlac_sdk.dtypes import DType
 
 Builder = Callable[..., Any]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ops.contraction import Conv, Dot
-from xlac.ops.leaf import Const, Iota, Param
-from xlac.ops.scalar import Add, Div, Mul, Sub
-from xlac.ops.view import Broadcast
-from xlac.passes.rule import Parameter, Site, constant, fill, rule
+from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.scalar.arithmetic import Add, Div, Mul, Sub
+from xlac.ops.tensor.leaf import Const, Iota, Param
+from xlac.ops.tensor.view import Broadcast
+from xlac.passes.rewrite.rule import Parameter, Site, constant, fill, rule
 from xlac.passes.rules.views import broadcast
 
 LOOK = 64  # nodes: expressions over weights that are larger are taken for something else

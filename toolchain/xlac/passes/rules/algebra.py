@@ -15,7 +15,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import numeric
 from xlac.ops.checks import FLOATS, INTEGERS, SIGNED
-from xlac.passes.pattern import (
+from xlac.passes.rewrite.pattern import (
     abs_,
     and_,
     c,
@@ -37,7 +37,7 @@ from xlac.passes.pattern import (
     y,
     z,
 )
-from xlac.passes.rule import constant
+from xlac.passes.rewrite.rule import constant
 from xlac_sdk.dtypes import DType
 
 FULL = frozenset({DType.F32, DType.F64})

@@ -6,14 +6,16 @@ import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ir.op import OPS, Op
-from xlac.ops import contraction, convert, index, order, reduction, scalar, view
-from xlac.ops.leaf import Const
-from xlac.ops.view import Broadcast, Transpose
-from xlac.passes.rule import Site, constant, fill, rule
+from xlac.ops.reduction import contraction, order, reduction
+from xlac.ops.scalar import arithmetic, convert
+from xlac.ops.tensor import index, view
+from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.view import Broadcast, Transpose
+from xlac.passes.rewrite.rule import Site, constant, fill, rule
 from xlac_sdk.dtypes import DType
 
 POINTWISE: tuple[type[Op], ...] = (
-    *(op for op in OPS.values() if issubclass(op, scalar.Scalar)), scalar.Compare, scalar.Select, convert.Cast, convert.Bitcast,
+    *(op for op in OPS.values() if issubclass(op, arithmetic.Scalar)), arithmetic.Compare, arithmetic.Select, convert.Cast, convert.Bitcast,
 )  # fmt: skip
 """Operations that compute each element from the elements at the same place (a bitcast where the width stays)."""
 
@@ -36,8 +38,8 @@ def _fives(count: int = 3) -> Node:
 @rule(
     *POINTWISE,
     examples=[
-        lambda p: Node.of(scalar.Sqrt(), _fives()),
-        lambda p: Node.of(scalar.Compare("lt"), _fives(), _fives()),
+        lambda p: Node.of(arithmetic.Sqrt(), _fives()),
+        lambda p: Node.of(arithmetic.Compare("lt"), _fives(), _fives()),
         lambda p: Node.of(convert.Cast(DType.BF16), _fives()),
     ],
 )
@@ -66,7 +68,7 @@ def splat(node: Node, site: Site) -> Node | None:
 @rule(
     *COMPUTED,
     examples=[
-        lambda p: Node.of(scalar.Add(), p(0, 3), p(0, 3)),
+        lambda p: Node.of(arithmetic.Add(), p(0, 3), p(0, 3)),
         lambda p: Node.of(Transpose((1, 0)), p(0, 3)),
         lambda p: Node.of(Broadcast((2, 0), (1,)), p(0)),
     ],

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ops.contraction import Dot
-from xlac.ops.convert import Cast
-from xlac.ops.view import Reshape, Transpose
-from xlac.passes.rule import Parameter, Site, rule
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.view import Reshape, Transpose
+from xlac.passes.rewrite.rule import Parameter, Site, rule
 from xlac.passes.rules.logic import holds
 from xlac.passes.rules.views import integers, transpose
 from xlac_sdk.dtypes import DType

@@ -6,9 +6,9 @@ import numpy as np
 
 from xlac.ir.dims import bounds
 from xlac.ir.graph import Node
-from xlac.ops.scalar import Div, Mul
-from xlac.ops.view import Broadcast
-from xlac.passes.rule import Site, constant, fill, rule
+from xlac.ops.scalar.arithmetic import Div, Mul
+from xlac.ops.tensor.view import Broadcast
+from xlac.passes.rewrite.rule import Site, constant, fill, rule
 from xlac.passes.rules.views import broadcast
 
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ops.checks import BITS, FLOATS, INTEGERS
-from xlac.ops.convert import Bitcast, Cast
-from xlac.ops.leaf import Const
-from xlac.ops.scalar import Compare, Select
-from xlac.ops.view import Broadcast
-from xlac.passes.pattern import (
+from xlac.ops.scalar.arithmetic import Compare, Select
+from xlac.ops.scalar.convert import Bitcast, Cast
+from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.view import Broadcast
+from xlac.passes.rewrite.pattern import (
     and_,
     c,
     compare,
@@ -28,7 +28,7 @@ from xlac.passes.pattern import (
     y,
     z,
 )
-from xlac.passes.rule import Example, Parameter, Site, constant, rule
+from xlac.passes.rewrite.rule import Example, Parameter, Site, constant, rule
 from xlac.passes.rules.algebra import varies
 from xlac_sdk.dtypes import DType
 

@@ -11,12 +11,12 @@ import numpy as np
 from xlac.ir.dims import Shape, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
-from xlac.ops.convert import Cast
-from xlac.ops.leaf import Const, Param
-from xlac.ops.reduction import Cumulative, Reduce, Window
-from xlac.ops.scalar import Add, Exp, Mul
-from xlac.ops.view import Broadcast, Reshape, Slice, Transpose
-from xlac.passes.rule import Parameter, Site, constant, rule
+from xlac.ops.reduction.reduction import Cumulative, Reduce, Window
+from xlac.ops.scalar.arithmetic import Add, Exp, Mul
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.leaf import Const, Param
+from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
+from xlac.passes.rewrite.rule import Parameter, Site, constant, rule
 from xlac.passes.rules.constants import POINTWISE, is_pointwise
 from xlac.passes.rules.parts import cut
 from xlac.passes.rules.reductions import reduce

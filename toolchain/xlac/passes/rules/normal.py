@@ -11,10 +11,10 @@ import numpy as np
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
 from xlac.ops import build
-from xlac.ops.native import GeluExact, Neg, Sigmoid, Tanh
-from xlac.ops.scalar import Add, Div, Erf, Mul
-from xlac.ops.special import Erfc
-from xlac.passes.rule import Example, Site, constant, rule
+from xlac.ops.scalar.arithmetic import Add, Div, Erf, Mul
+from xlac.ops.scalar.native import GeluExact, Neg, Sigmoid, Tanh
+from xlac.ops.scalar.special import Erfc
+from xlac.passes.rewrite.rule import Example, Site, constant, rule
 from xlac_sdk.dtypes import DType
 
 FULL = (DType.F32, DType.F64)

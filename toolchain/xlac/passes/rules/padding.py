@@ -8,13 +8,13 @@ import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ops import numeric
-from xlac.ops.contraction import Conv
-from xlac.ops.dynamic import DimSize
-from xlac.ops.index import DynSlice
-from xlac.ops.leaf import Const
-from xlac.ops.reduction import Window
-from xlac.ops.view import Pad, Slice
-from xlac.passes.rule import Parameter, Site, constant, rule
+from xlac.ops.reduction.contraction import Conv
+from xlac.ops.reduction.reduction import Window
+from xlac.ops.tensor.dynamic import DimSize
+from xlac.ops.tensor.index import DynSlice
+from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.view import Pad, Slice
+from xlac.passes.rewrite.rule import Parameter, Site, constant, rule
 from xlac.passes.rules.parts import pad
 from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType

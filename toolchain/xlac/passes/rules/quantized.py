@@ -8,12 +8,12 @@ from math import prod
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ops.contraction import Conv, Dot
-from xlac.ops.convert import Cast
-from xlac.ops.leaf import Const
-from xlac.ops.scalar import Add, Mul, Sub
-from xlac.ops.view import Broadcast, Reshape, Slice, Transpose
-from xlac.passes.rule import Parameter, Site, rule
+from xlac.ops.reduction.contraction import Conv, Dot
+from xlac.ops.scalar.arithmetic import Add, Mul, Sub
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
+from xlac.passes.rewrite.rule import Parameter, Site, rule
 from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ops.reduction import Reduce
-from xlac.ops.scalar import Add
-from xlac.ops.view import Broadcast, Reshape, Transpose
-from xlac.passes.rule import Site, fill, rule
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.scalar.arithmetic import Add
+from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
+from xlac.passes.rewrite.rule import Site, fill, rule
 from xlac.passes.rules.views import broadcast, transpose
 from xlac_sdk.dtypes import DType
 

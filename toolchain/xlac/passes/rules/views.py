@@ -8,9 +8,9 @@ import numpy as np
 
 from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.graph import Node
-from xlac.ops.leaf import Const
-from xlac.ops.view import Broadcast, Reshape, Transpose
-from xlac.passes.rule import Site, rule
+from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
+from xlac.passes.rewrite.rule import Site, rule
 
 Ints = tuple[int, ...]
 

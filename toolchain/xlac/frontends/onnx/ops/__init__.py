@@ -1,7 +1,19 @@
-"""The operators, a file for each family. Importing this imports every file here, which registers them all."""
+"""What ONNX operators mean, a file for each family. Importing the package registers them all: FAMILIES is the list."""
 
 from importlib import import_module
-from pkgutil import iter_modules
 
-for _file in iter_modules(__path__, f"{__name__}."):
-    import_module(_file.name)
+FAMILIES = {
+    "": "microsoft refused",
+    "attention": "attention fused_attention linear_attention rotary scores",
+    "control": "branches loops scans",
+    "image": "grid images regions resize suppression",
+    "math": "arithmetic linear matrices random reductions signal",
+    "ml": "features ngrams trees",
+    "nn": "activation convolution deformable dropout fused fused_activation fused_normalization loss normalization pooling recurrent softmax training",
+    "quantized": "products qlinear quantize weight_only",
+    "tensor": "casts create data indexing padding placing sequences shape",
+}  # fmt: skip
+
+for _room, _files in FAMILIES.items():
+    for _file in _files.split():
+        import_module(".".join(filter(None, (__name__, _room, _file))))

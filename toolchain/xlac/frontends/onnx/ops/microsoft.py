@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.onnx.call import Call
+from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.values import Value
 from xlac.frontends.onnx.limits import STEPS, check_parts
-from xlac.frontends.onnx.ops.grid import grid_sample
-from xlac.frontends.onnx.ops.signal import turns
+from xlac.frontends.onnx.ops.image.grid import grid_sample
+from xlac.frontends.onnx.ops.math.signal import turns
 from xlac.frontends.onnx.registry import MICROSOFT, Builder, find, operator
-from xlac.frontends.onnx.values import Value
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build

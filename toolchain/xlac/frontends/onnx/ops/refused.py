@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.onnx.call import Call
+from xlac.frontends.onnx.graph.call import Call
 from xlac.frontends.onnx.registry import ML, operator
 from xlac.ir.graph import Node
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from xlac.frontends.stablehlo.complexes import CHLO
-from xlac.frontends.stablehlo.elements import ELEMENTS
+from xlac.frontends.stablehlo.complex.arithmetic import CHLO
 from xlac.frontends.stablehlo.ops.elementwise import total_order
 from xlac.frontends.stablehlo.site import Built, Site
 from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.text.elements import ELEMENTS
 from xlac.frontends.stablehlo.values import Tensor, numbers, stored
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.order import Sort
+from xlac.ops.reduction.order import Sort
 from xlac_sdk.dtypes import DType
 
 UNARY = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
 from xlac.frontends.stablehlo.ops.control import called
 from xlac.frontends.stablehlo.site import Built, Site
-from xlac.frontends.stablehlo.syntax import Operation
 from xlac.frontends.stablehlo.table import TABLE, operation
+from xlac.frontends.stablehlo.text.syntax import Operation
 
 
 @operation("composite")

@@ -12,12 +12,12 @@ from typing import Any
 from xlac.frontends.stablehlo.ops.indexing import listed
 from xlac.frontends.stablehlo.ops.views import flipped
 from xlac.frontends.stablehlo.site import Built, Site
-from xlac.frontends.stablehlo.syntax import Element, Raw
 from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.text.syntax import Element, Raw
 from xlac.frontends.stablehlo.values import Tensor, arithmetic, numbers, stored
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.contraction import Conv
+from xlac.ops.reduction.contraction import Conv
 from xlac_sdk.dtypes import DType
 
 Product = Callable[[Node, Node, DType], Node]

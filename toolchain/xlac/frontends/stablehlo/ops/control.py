@@ -9,7 +9,7 @@ from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import Tensor, Value, nodes_of, rebuilt
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
-from xlac.ops.control import Cond, While
+from xlac.ops.control.control import Cond, While
 from xlac_sdk.dtypes import DType
 
 

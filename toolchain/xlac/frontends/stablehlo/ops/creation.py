@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.stablehlo.elements import part_of
 from xlac.frontends.stablehlo.ops.elementwise import convert_to
 from xlac.frontends.stablehlo.site import Built, Site
-from xlac.frontends.stablehlo.syntax import Element
 from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.text.elements import part_of
+from xlac.frontends.stablehlo.text.syntax import Element
 from xlac.frontends.stablehlo.values import Several, Tensor, Token
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import build
-from xlac.ops.effect import Barrier
+from xlac.ops.control.effect import Barrier
 from xlac_sdk.dtypes import DType
 
 

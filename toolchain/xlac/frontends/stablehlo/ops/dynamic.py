@@ -12,9 +12,9 @@ from xlac.frontends.stablehlo.table import operation
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.dynamic import DimSize
-from xlac.ops.index import DynSlice
-from xlac.ops.leaf import Const
+from xlac.ops.tensor.dynamic import DimSize
+from xlac.ops.tensor.index import DynSlice
+from xlac.ops.tensor.leaf import Const
 from xlac_sdk.dtypes import DType
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from xlac.frontends.stablehlo import complexes
+from xlac.frontends.stablehlo.complex import arithmetic
 from xlac.frontends.stablehlo.site import Built, Site
-from xlac.frontends.stablehlo.syntax import Element
 from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.text.syntax import Element
 from xlac.frontends.stablehlo.values import Tensor, numbers, stored
 from xlac.ir.graph import Node
-from xlac.ops import build, convert
+from xlac.ops import build
+from xlac.ops.scalar import convert
 from xlac_sdk.dtypes import DType
 
 UNARY = {
@@ -31,7 +32,7 @@ def unary(site: Site) -> Built:
     site.takes(1)
     x = site.tensor(0)
     if x.element.complex:
-        found = complexes.UNARY.get(site.name)
+        found = arithmetic.UNARY.get(site.name)
         return found(x) if found else site.fail("is not defined on complex numbers")
     return stored(build.apply1(UNARY[site.name], numbers(x)), site.result.element)
 
@@ -42,7 +43,7 @@ def binary(site: Site) -> Built:
     x, y = site.tensors()
     site.importer.agree([x.shape, y.shape])
     if x.element.complex or y.element.complex:
-        found = complexes.BINARY.get(site.name)
+        found = arithmetic.BINARY.get(site.name)
         if found is None or x.element != y.element:
             site.fail(f"is not defined on {x.element.text} and {y.element.text}")
         return found(x, y)
@@ -100,7 +101,7 @@ def compare(site: Site) -> Built:
     site.importer.agree([x.shape, y.shape])
     direction = site.word("comparison_direction").lower()
     if x.element.complex:
-        return complexes.compare(direction, x, y) or site.fail("complex numbers have no order")
+        return arithmetic.compare(direction, x, y) or site.fail("complex numbers have no order")
     a, b = same(site, x, y)
     if site.word("compare_type", "") == "TOTALORDER" and a.type.dtype.is_float:
         a, b = total_order(a), total_order(b)

@@ -12,7 +12,7 @@ from xlac.frontends.stablehlo.values import Tensor, nodes_of, numbers, rebuilt, 
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.index import DynSlice, DynUpdate, Gather, Scatter
+from xlac.ops.tensor.index import DynSlice, DynUpdate, Gather, Scatter
 from xlac_sdk.dtypes import DType
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from xlac.frontends.stablehlo.elements import part_of
 from xlac.frontends.stablehlo.site import Built, Site
 from xlac.frontends.stablehlo.table import operation
+from xlac.frontends.stablehlo.text.elements import part_of
 from xlac.frontends.stablehlo.values import Tensor
 from xlac.ir.graph import Node
 from xlac.ops import build

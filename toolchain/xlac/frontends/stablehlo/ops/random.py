@@ -9,8 +9,9 @@ from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import stored
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
-from xlac.ops import build, convert
-from xlac.ops.leaf import RngBits
+from xlac.ops import build
+from xlac.ops.scalar import convert
+from xlac.ops.tensor.leaf import RngBits
 from xlac_sdk.dtypes import DType
 
 ALGORITHMS = {"THREE_FRY": "threefry", "PHILOX": "philox", "DEFAULT": "philox"}

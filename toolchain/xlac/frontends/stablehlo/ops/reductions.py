@@ -10,7 +10,7 @@ from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import Tensor, Value, nodes_of, numbers, rebuilt, stored
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
-from xlac.ops.reduction import Reduce
+from xlac.ops.reduction.reduction import Reduce
 from xlac_sdk.dtypes import DType
 
 

@@ -10,7 +10,7 @@ from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import Tensor, Value, nodes_of
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
-from xlac.ops.order import Sort
+from xlac.ops.reduction.order import Sort
 
 
 @operation("sort")

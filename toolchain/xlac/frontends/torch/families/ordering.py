@@ -11,7 +11,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.control import Scan
+from xlac.ops.control.control import Scan
 from xlac_sdk.dtypes import DType
 
 

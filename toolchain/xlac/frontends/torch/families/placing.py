@@ -16,7 +16,7 @@ from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
 from xlac.ops import build
-from xlac.ops.index import Scatter
+from xlac.ops.tensor.index import Scatter
 from xlac_sdk.dtypes import DType
 
 Combine = Literal["assign", "add", "mul", "max", "min"]

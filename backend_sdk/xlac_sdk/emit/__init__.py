@@ -1,0 +1,1 @@
+"""Kernels as text: the C family with its dialects, and Python."""

@@ -1,0 +1,165 @@
+"""How a C-family language spells types, primitives, numbers and names: one table, overridable entry by entry."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.emit.cfunctions import TYPES, integer
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.semantics import cast as exact_cast
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+P = Primitive
+
+# {0} {1} {2} operands · {t} their type · {w} the unsigned type arithmetic is done in · {d} the type's name · {f} math suffix
+_WRAP = {P.ADD: "({t})(({w}){0} + ({w}){1})", P.SUB: "({t})(({w}){0} - ({w}){1})", P.MUL: "({t})(({w}){0} * ({w}){1})"}
+_ANY = {P.LT: "({0} < {1})", P.LE: "({0} <= {1})", P.EQ: "({0} == {1})", P.NE: "({0} != {1})", P.SELECT: "({0} ? {1} : {2})"}
+_MATH = {
+    P.REM: "fmod", P.FLOOR: "floor", P.CEIL: "ceil", P.TRUNC: "trunc", P.ROUND: "nearbyint", P.ABS: "fabs", P.FMA: "fma",
+    P.SQRT: "sqrt", P.EXP: "exp", P.LOG: "log", P.SIN: "sin", P.COS: "cos", P.POW: "pow", P.EXP2: "exp2",
+    P.EXPM1: "expm1", P.LOG2: "log2", P.LOG1P: "log1p", P.TANH: "tanh", P.ERF: "erf", P.ATAN2: "atan2",
+}  # fmt: skip
+_ARGUMENTS = {1: "({0})", 2: "({0}, {1})", 3: "({0}, {1}, {2})"}
+
+FLOATS: Mapping[Primitive, str] = {
+    **_ANY,
+    **{p: f"{name}{{f}}{_ARGUMENTS[p.arity]}" for p, name in _MATH.items()},
+    P.ADD: "({0} + {1})", P.SUB: "({0} - {1})", P.MUL: "({0} * {1})", P.DIV: "({0} / {1})", P.NEG: "(-{0})",
+    P.MAX: "max_{d}({0}, {1})", P.MIN: "min_{d}({0}, {1})", P.RSQRT: "({one} / sqrt{f}({0}))",
+}  # fmt: skip
+INTEGERS: Mapping[Primitive, str] = {
+    **_ANY,
+    **_WRAP,
+    P.MAX: "({0} > {1} ? {0} : {1})", P.MIN: "({0} < {1} ? {0} : {1})",
+    P.AND: "({t})({0} & {1})", P.OR: "({t})({0} | {1})", P.XOR: "({t})({0} ^ {1})", P.NOT: "({t})~{0}",
+    P.NEG: "({t})(0u - ({w}){0})", P.ABS: "({t})({0} < 0 ? 0u - ({w}){0} : ({w}){0})",
+    **{p: f"{p.value}_{{d}}{_ARGUMENTS[p.arity]}" for p in (P.DIV, P.REM, P.SHL, P.SHR, P.POW, P.POPCNT, P.CLZ)},
+}  # fmt: skip
+BOOLS: Mapping[Primitive, str] = {
+    **_ANY,
+    P.AND: "({0} & {1})", P.OR: "({0} | {1})", P.XOR: "({0} ^ {1})", P.NOT: "(!{0})", P.MAX: "({0} | {1})", P.MIN: "({0} & {1})",
+}  # fmt: skip
+
+KEYWORDS = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if inline int long
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    asm bool catch class delete explicit export false friend mutable namespace new operator private protected public
+    template this throw true try typename using virtual and and_eq bitand bitor compl not not_eq or or_eq xor xor_eq
+    alignas alignof char16_t char32_t constexpr decltype noexcept nullptr static_assert thread_local wchar_t main
+    char8_t concept consteval const_cast constinit co_await co_return co_yield dynamic_cast reinterpret_cast requires static_cast
+    typeid typeof typeof_unqual complex imaginary assert stdin stdout stderr size_t ptrdiff_t intptr_t uintptr_t
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
+    I NAN INFINITY NULL EOF near far linux unix i386 y0 y1 yn j0 j1 jn gamma index
+    memcpy memset memmove errno signbit isnan isinf arena state weights""".split()
+)
+
+
+OURS = re.compile(r"\w+_(?:[iuf]\d+|bf16|bool)|(?:[iuf]\d+|bf16|bool)x\d+")  # functions and types of the text itself
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one C-family language spells kernels. Replace entries of the tables to change a spelling."""
+
+    name: str = "C99"
+    types: Mapping[DType, str] = field(default_factory=lambda: TYPES)
+    floats: Mapping[Primitive, str] = field(default_factory=lambda: FLOATS)
+    integers: Mapping[Primitive, str] = field(default_factory=lambda: INTEGERS)
+    bools: Mapping[Primitive, str] = field(default_factory=lambda: BOOLS)
+    index: str = "int64_t"  # of an i64 whose values are known to fit 32 bits: places in memory, mostly
+    restrict: str = "RESTRICT"
+    written_out: int = 16  # most iterations of an UNROLLED loop that are written one by one
+    reserved: frozenset[str] = KEYWORDS
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    kernel: str = "{}"  # the name of the function that a kernel is
+    size: str = ""  # the type of a kernel's sizes; "": that of any index
+    vector: str = "typedef struct {{ {type} lane[{lanes}]; }} {name};"  # {align}: bytes to align it to; "": no vectors
+    zero: str = "{0}"  # the value of a vector that is all zeros
+    widest: int = 0  # bytes that an aligned access may take at once; 0: it is written lane by lane
+    unroll: str = ""  # stands before a loop of constant length that is to be written out; "": the text does it
+    # of languages for GPUs; "" where there is no such thing
+    block: str = ""  # the number of a block
+    thread: str = ""  # the number of a thread in its block
+    barrier: str = ""
+    exchange: str = ""  # {0}: a value, {1}: how far the other thread is, {d}: the value's type
+    shared: str = ""  # declares {name}, {size} elements of {type}, aligned to {align} bytes
+    pool: str = ""  # declares {name}, memory of the block whose size the launch says, aligned to {align} bytes
+    most_shared: int = 0  # bytes that `shared` may declare; a kernel with more has all of it in a pool
+    tensor_map: str = ""  # declares the parameter {name}, by value: an array as the copy engine is told of it
+    atomic: str = ""  # combines {place}, of type {d}, with {value} by {p}
+
+    def spelling(self, primitive: Primitive, dtype: DType) -> str:
+        table = self.floats if dtype.is_float else self.bools if dtype is DType.BOOL else self.integers
+        if primitive not in table:
+            raise unsupported(self, f"'{primitive.value}' of {dtype}")
+        return table[primitive]
+
+    def identifier(self, name: str) -> str:
+        """A name as the language may use it; different names stay different."""
+        if not (name.isascii() and name.isidentifier()):
+            raise AssertionError(f"'{name}' is not an identifier")
+        taken = name in self.reserved or name.endswith("_") or name.startswith("_")
+        taken = taken or any(name in (f, f + "f", f + "l") for f in _MATH.values()) or OURS.fullmatch(name) is not None
+        return f"v{name}_" if taken else name
+
+
+C99 = Dialect()
+
+
+def vector_type(dtype: DType, lanes: int) -> str:
+    """The name of the struct that a vector is."""
+    return f"{dtype.value}x{lanes}"
+
+
+def vector_align(dtype: DType, lanes: int, widest: int) -> int:
+    """Bytes that the struct of a vector is aligned to: those of one access, or of an element where it takes several."""
+    return max(dtype.nbytes, math.gcd(lanes * dtype.nbytes, widest)) if widest else dtype.nbytes
+
+
+def unsupported(dialect: Dialect, what: str) -> UnsupportedError:
+    return UnsupportedError(Diagnostic("XL5020", f"{dialect.name} text has no {what}"))
+
+
+def comment(text: str) -> str:
+    """Anybody's text, safe inside a C comment."""
+    plain = "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
+    return plain.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").replace("\\", "/")
+
+
+def literal(value: float | bool, dtype: DType) -> str:
+    """A number, exactly; of a type that C does not change."""
+    if dtype is DType.BOOL:
+        return "1" if value else "0"
+    if dtype.is_half:
+        bits = exact_cast(np.float64(value), dtype)
+        return f"{int(np.asarray(bits).view(np.uint16))}"
+    if dtype.is_integer:
+        text = integer(int(value), dtype)
+        return f"({TYPES[dtype]}){text}" if dtype.bits < 32 else text
+    number = float(value)
+    if dtype is DType.F32:
+        with np.errstate(over="ignore"):
+            number = float(np.float32(number))
+    if math.isnan(number):
+        return "NAN" if dtype is DType.F32 else "(double)NAN"
+    if math.isinf(number):
+        sign = "-" if number < 0 else ""
+        return f"({sign}INFINITY)" if dtype is DType.F32 else f"({sign}(double)INFINITY)"
+    text = _shortest(number) + "f" if dtype is DType.F32 else repr(number)
+    return f"({text})" if text.startswith("-") else text
+
+
+def _shortest(value: float) -> str:
+    """The shortest decimal that a C compiler reads as the same float."""
+    for digits in range(6, 10):
+        text = f"{value:.{digits}g}"
+        if struct.pack("f", float(text)) == struct.pack("f", value):
+            break
+    return text if "." in text or "e" in text else f"{text}.0"

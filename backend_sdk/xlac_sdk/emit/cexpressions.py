@@ -1,0 +1,248 @@
+"""Expressions as C-family text: scalars, and the lanes of vectors one at a time.
+
+A vector is a struct with an array of lanes. What is written of a vector is the text of one of its lanes: the one that
+`Expressions.lane` names, mostly the counter of the loop over lanes that stands around the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.emit.cdialect import Dialect, literal, unsupported, vector_type
+from xlac_sdk.emit.cfunctions import arithmetic
+from xlac_sdk.kernel_ir.kernel import Apply, Const, Exchange, Expr, Fold, Load, Ramp, Shuffle, Splat, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.ranges import Ranges, combined, fits, type_range
+
+P = Primitive
+_INFIX = {P.ADD: "+", P.SUB: "-", P.MUL: "*", P.DIV: "/", P.REM: "%"}
+_PLAIN = (DType.I32, DType.I64)  # where a sum that fits its type needs no cast
+
+
+class Expressions:
+    """Texts of expressions; those that a statement named before are in `texts`, by identity."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.texts: dict[int, str] = {}
+        self.range = Ranges()
+        self.touched: set[str] = set()  # names that the text mentions
+        self.vectors: dict[tuple[DType, int], None] = {}  # vector types that the text mentions, in that order
+        self.lane = ""
+        self.alone: set[str] = set()  # names of one lane, of vectors that exist only within a loop over lanes
+        self.count = 0
+
+    def fresh(self) -> str:
+        """A name for a part of an expression: no name of a kernel ends so."""
+        self.count += 1
+        return f"e{self.count}_"
+
+    def name(self, name: str) -> str:
+        self.touched.add(name)
+        return self.dialect.identifier(name)
+
+    def type(self, expr: Expr) -> str:
+        """The type of a name for the value; a vector's is a struct."""
+        if expr.lanes > 1:
+            if not self.dialect.vector:
+                raise unsupported(self.dialect, "vectors")
+            self.vectors[expr.dtype, expr.lanes] = None
+            return vector_type(expr.dtype, expr.lanes)
+        if expr.dtype is DType.I64 and fits(self.range(expr), DType.I32):
+            return self.dialect.index
+        return self.dialect.types[expr.dtype]
+
+    @contextmanager
+    def at(self, lane: str) -> Iterator[None]:
+        """Texts of vectors are of this lane, inside."""
+        before, self.lane = self.lane, lane
+        yield
+        self.lane = before
+
+    def text(self, expr: Expr) -> str:
+        found = self.texts.get(id(expr))
+        if found is None:
+            return self.write(expr)
+        return found if expr.lanes == 1 else self.pick(found)
+
+    def pick(self, name: str) -> str:
+        """The present lane of a vector that has a name."""
+        assert self.lane, "the text of a vector is that of one lane"
+        return name if name in self.alone else f"{name}.lane[{self.lane}]"
+
+    def write(self, expr: Expr) -> str:
+        if expr.lanes > 1 and not self.dialect.vector:
+            raise unsupported(self.dialect, "vectors")
+        match expr:
+            case Const(value=value, dtype=dtype):
+                return literal(value, dtype)
+            case Var(name=name):
+                return self.name(name) if expr.lanes == 1 else self.pick(self.name(name))
+            case Splat(value=value):
+                return self.text(value)
+            case Ramp():
+                return self.ramp(expr)
+            case Load(buffer=buffer, mask=mask):
+                place = f"{self.name(buffer.name)}[{self.place(expr.index, expr.lanes)}]"
+                return place if mask is None else f"({self.text(mask)} ? {place} : 0)"
+            case Apply(primitive=Primitive.CAST, operands=(value,), dtype=dtype):
+                return self.cast(self.text(value), value.dtype, dtype)
+            case Apply(primitive=Primitive.BITCAST, operands=(value,), dtype=dtype):
+                return self.bitcast(self.text(value), value.dtype, dtype)
+            case Apply():
+                return self.apply(expr)
+            case Fold(primitive=primitive, value=value):
+                return self.fold(primitive, value)
+            case Shuffle(values=values, picks=picks):
+                assert len(picks) == 1, "a shuffle that makes a vector has a name"
+                return self.picked(values, picks[0])
+            case Exchange(value=value, distance=distance):
+                if not self.dialect.exchange:
+                    raise unsupported(self.dialect, "exchange between threads")
+                return self.dialect.exchange.format(self.bare(value), distance, d=value.dtype.value)
+
+    # ---- places and lanes ----------------------------------------------------------------------
+
+    def place(self, index: Expr, lanes: int) -> str:
+        """What stands between the brackets: of the present lane, for an access of several elements."""
+        if lanes == 1 or index.lanes > 1:
+            return self.number(index)
+        if isinstance(index, Const) and index.value == 0:
+            return self.lane
+        return unwrapped(self.ramp(Ramp(index, 1, lanes)))
+
+    def ramp(self, expr: Ramp) -> str:
+        base = self.number(expr.base) if isinstance(expr.base, Const) else self.text(expr.base)
+        reach = self.range(expr)
+        wide = "" if fits(reach, DType.I32) or expr.dtype is not DType.I64 else f"({self.dialect.types[DType.I64]})"
+        if expr.lanes == 1 or expr.stride == 0:
+            return base
+        if expr.dtype not in _PLAIN or reach is None:  # it may wrap
+            kind, word = self.dialect.types[expr.dtype], arithmetic(expr.dtype)
+            return f"({kind})(({word}){base} + ({word})({expr.stride}) * ({word}){self.lane})"
+        step = self.lane if expr.stride == 1 else f"{expr.stride} * {self.lane}"
+        return f"({wide}{base} + {step})"
+
+    def fold(self, primitive: Primitive, value: Expr) -> str:
+        """All lanes in one, by halves."""
+        parts = []
+        for lane in range(value.lanes):
+            with self.at(str(lane)):
+                parts.append(self.text(value))
+        while len(parts) > 1:
+            half = (len(parts) + 1) // 2
+            pairs = [self.spell(primitive, [a, b], value.dtype) for a, b in zip(parts, parts[half:], strict=False)]
+            parts = [*pairs, *parts[len(pairs) : half]]
+        return parts[0]
+
+    def picked(self, values: tuple[Expr, ...], pick: int) -> str:
+        """A lane of the concatenation of vectors, which may be scalars."""
+        for value in values:
+            if pick < value.lanes:
+                with self.at(str(pick)):
+                    return self.text(value)
+            pick -= value.lanes
+        raise AssertionError("a shuffle picks a lane that is not there")
+
+    # ---- numbers -------------------------------------------------------------------------------
+
+    def number(self, expr: Expr) -> str:
+        """An expression; a small constant without its suffix, for where it meets nothing narrower."""
+        if isinstance(expr, Const) and abs(int(expr.value)) < 1 << 31:
+            return str(expr.value) if int(expr.value) >= 0 else f"({expr.value})"
+        return self.bare(expr)
+
+    def bare(self, expr: Expr) -> str:
+        """An expression without parentheses around all of it, of which compilers warn in a condition."""
+        return unwrapped(self.text(expr))
+
+    def apply(self, expr: Apply) -> str:
+        primitive, operands = expr.primitive, expr.operands
+        dtype = operands[1].dtype if primitive is P.SELECT else operands[0].dtype
+        given = [self.text(o) for o in operands]
+        if primitive.is_comparison and not dtype.is_float:
+            known = settled(primitive, operands, dtype)
+            if known is not None:
+                return f"((void){given[0]}, (void){given[1]}, {int(known)})"
+        if primitive in (P.DIV, P.REM) and isinstance(by := operands[1], Const) and dtype.is_integer and by.value not in (0, -1):
+            text = f"({given[0]} {'/' if primitive is P.DIV else '%'} {self.number(by) if dtype in _PLAIN else given[1]})"
+            return text if dtype.bits >= 32 else f"({self.dialect.types[dtype]}){text}"
+        if dtype in _PLAIN and primitive in _INFIX and fits(found := combined(primitive, *map(self.range, operands)), dtype):
+            both = all(isinstance(o, Const) for o in operands)
+            a, b = given if both else self.operands(operands)
+            wide = "" if fits(found, DType.I32) else f"({self.dialect.types[dtype]})"
+            return f"({wide}{a} {_INFIX[primitive]} {b})"
+        if primitive.is_comparison and dtype in _PLAIN and not all(isinstance(o, Const) for o in operands):
+            given = list(self.operands(operands))
+        if dtype.is_half and primitive is not P.SELECT:
+            raise unsupported(self.dialect, f"'{primitive.value}' of {dtype}")
+        return self.spell(primitive, given, dtype)
+
+    def operands(self, exprs: tuple[Expr, ...]) -> Iterator[str]:
+        """Operands of one signed type, of which constants need not say it."""
+        return (self.number(e) if isinstance(e, Const) else self.text(e) for e in exprs)
+
+    def spell(self, primitive: Primitive, given: list[str], dtype: DType) -> str:
+        float_suffix = "f" if dtype is DType.F32 else ""
+        if primitive is P.ABS and dtype.is_integer and not dtype.is_signed:
+            return given[0]
+        return self.dialect.spelling(primitive, dtype).format(
+            *given, t=self.dialect.types[dtype], w=arithmetic(dtype), d=dtype.value, f=float_suffix, one=f"1.0{float_suffix}"
+        )
+
+    def cast(self, value: str, source: DType, dtype: DType) -> str:
+        if source is dtype:
+            return value
+        if source.is_half:
+            return self.cast(f"f32_of_{source.value}({value})", DType.F32, dtype)
+        if dtype is DType.BOOL:
+            return f"({value} != 0)"
+        if dtype.is_half:
+            narrow = f"odd_of_f64({value})" if source is DType.F64 else self.cast(value, source, DType.F32)
+            return f"{dtype.value}_of_f32({narrow})"
+        if source.is_float and dtype.is_integer:
+            return f"cast_{source.value}_{dtype.value}({value})"
+        return f"({self.dialect.types[dtype]})({value})" if not value.startswith("(") else f"({self.dialect.types[dtype]}){value}"
+
+    def bitcast(self, value: str, source: DType, dtype: DType) -> str:
+        held = {DType.F16: DType.U16, DType.BF16: DType.U16}
+        source, dtype = held.get(source, source), held.get(dtype, dtype)
+        if source is dtype:
+            return value
+        if source.is_integer and dtype.is_integer:
+            return f"({self.dialect.types[dtype]})({value})"
+        return f"bitcast_{source.value}_{dtype.value}({value})"
+
+
+def unwrapped(text: str) -> str:
+    """A text without parentheses around all of it."""
+    return text[1:-1] if text.startswith("(") and _paired(text) else text
+
+
+def _paired(text: str) -> bool:
+    """Whether the first parenthesis closes at the end."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return at == len(text) - 1
+    return False
+
+
+def settled(primitive: Primitive, operands: tuple[Expr, ...], dtype: DType) -> bool | None:
+    """A comparison with the end of a type's range whose answer does not depend on the value: compilers warn of them."""
+    low, high = type_range(dtype)
+    a, b = operands
+    if isinstance(b, Const):
+        if primitive is P.LT and b.value == low:
+            return False
+        if primitive is P.LE and b.value == high:
+            return True
+    if isinstance(a, Const):
+        if primitive is P.LT and a.value == high:
+            return False
+        if primitive is P.LE and a.value == low:
+            return True
+    return None

@@ -1,0 +1,258 @@
+"""Kernels as C-family text: what the C, CUDA and OpenCL backends share.
+
+A `Dialect` says how types, primitives and names are spelled; `C99` is the plain one and others replace
+entries of its tables. The text has defined behaviour throughout: signed arithmetic goes through unsigned
+types, and what C leaves open (division by zero, wide shifts, casts out of range) goes through the
+functions of `cfunctions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.emit.cdialect import C99, Dialect, comment, literal, unsupported
+from xlac_sdk.emit.cfunctions import integer
+from xlac_sdk.emit.cvectors import Vectors
+from xlac_sdk.kernel_ir import grid
+from xlac_sdk.kernel_ir.kernel import (
+    Access,
+    Allocate,
+    Assign,
+    Await,
+    Barrier,
+    Buffer,
+    Const,
+    For,
+    If,
+    Instruction,
+    Kernel,
+    Let,
+    LoopKind,
+    Prefetch,
+    Ramp,
+    Space,
+    Splat,
+    Stmt,
+    Store,
+    TensorMap,
+    Var,
+    children,
+)  # fmt: skip
+from xlac_sdk.kernel_ir.ranges import fits
+from xlac_sdk.kernel_ir.sharing import named, roots, walk
+from xlac_sdk.programs.tensor_maps import tensor_maps
+from xlac_sdk.support.limits import look
+
+STOP = "stop_"  # the parameter of a kernel that looks whether it is to stop
+NEVER: Mapping[int, int] = {}
+
+__all__ = ["C99", "Dialect", "Function", "comment", "kernel_text", "literal"]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel as text: its name, its parameters, the lines of its body, and the vector types that they mention."""
+
+    name: str
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    note: str
+    vectors: tuple[tuple[DType, int], ...] = ()
+
+
+def kernel_text(kernel: Kernel, dialect: Dialect = C99, looks: Mapping[int, int] = NEVER) -> Function:
+    """A kernel as one function; raises UnsupportedError for what the dialect cannot say.
+
+    `looks` says after how many turns of a loop, by its identity, it looks whether it is to stop (`xlac_sdk.lowering.stop_checks`); one
+    that does takes the address of a word that is then not 0, after all others.
+    """
+    look()
+    writer = _Writer(kernel, dialect)
+    writer.looks = looks
+    lines = tuple(writer.block(kernel.body, 1))
+    used = frozenset(writer.touched)
+    name = dialect.identifier
+    unused = [n for n in [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)] if n not in used]
+    lines = (*(f"    (void){name(n)};" for n in unused), *lines)
+    parameters = [dialect.tensor_map.format(name=name(m.name)) for m in tensor_maps(kernel, dialect.instructions)]
+    parameters += [writer.parameter(b) for b in kernel.parameters]
+    parameters += [f"{dialect.size or writer.type(v)} {name(v.name)}" for v in kernel.sizes]
+    parameters += [f"const volatile uint32_t *{STOP}"] * bool(looks)
+    return Function(dialect.kernel.format(name(kernel.name)), tuple(parameters), lines, comment(kernel.note), tuple(writer.vectors))
+
+
+class _Writer(Vectors):
+    """The statements of one kernel, line by line."""
+
+    def __init__(self, kernel: Kernel, dialect: Dialect) -> None:
+        super().__init__(dialect)
+        self.grid = grid.grid(kernel)
+        self.looks = NEVER
+        self._reads: dict[int, frozenset[str]] = {}
+
+    def parameter(self, buffer: Buffer) -> str:
+        const = "const " if buffer.access is Access.READ else ""
+        return f"{const}{self.dialect.types[buffer.dtype]} *{self.dialect.restrict} {self.dialect.identifier(buffer.name)}"
+
+    # ---- statements --------------------------------------------------------------------------
+
+    def reads(self, stmt: Stmt) -> frozenset[str]:
+        """Names that a statement or its blocks read."""
+        known = self._reads.get(id(stmt))
+        if known is None:
+            found = {e.name for e in walk(roots(stmt)) if isinstance(e, Var)}
+            for inner in children(stmt):
+                for one in inner:
+                    found |= self.reads(one)
+            known = self._reads[id(stmt)] = frozenset(found)
+        return known
+
+    def block(self, body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
+        pad = "    " * depth
+        later: list[frozenset[str]] = [frozenset()]
+        for stmt in reversed(body):
+            later.append(later[-1] | self.reads(stmt))
+        later.reverse()
+        at = 0
+        while at < len(body):
+            end = at + self.run(body[at:])
+            if end > at:
+                yield from self.together(body[at:end], later[end], pad)
+            else:
+                end = at + 1
+                yield from self.hoisted(body[at], pad)
+                yield from self.statement(body[at], depth, pad, later[end])
+            at = end
+
+    def hoisted(self, stmt: Stmt, pad: str) -> Iterator[str]:
+        """Names for the parts of a statement that need one."""
+        self.texts.clear()
+        if isinstance(stmt, Prefetch) or (isinstance(stmt, Instruction) and stmt.name not in self.dialect.instructions):
+            return
+        for expr in named(roots(stmt), self.asked(stmt)):
+            if expr.lanes > 1 and isinstance(expr, Ramp | Splat):
+                continue  # its lanes are written where they are used
+            name = self.fresh()
+            yield from self.define(name, expr, pad)
+            self.texts[id(expr)] = name
+
+    def statement(self, stmt: Stmt, depth: int, pad: str, after: frozenset[str]) -> Iterator[str]:
+        match stmt:
+            case For():
+                yield from self.loop(stmt, depth, pad)
+            case Let(var=var, value=value, mutable=mutable):
+                name = self.name(var.name)
+                if value.lanes > 1:
+                    yield from self.define(name, value, pad, mutable)
+                else:
+                    yield f"{pad}{'' if mutable else 'const '}{self.type(var)} {name} = {self.bare(value)};"
+                if var.name not in after:
+                    yield f"{pad}(void){name};"
+            case Assign(var=var, value=value):
+                yield from self.assign(self.name(var.name), value, pad)
+            case Store():
+                yield from self.store(stmt, pad)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yield f"{pad}if ({self.bare(condition)}) {{"
+                yield from self.block(then, depth + 1)
+                if otherwise:
+                    yield f"{pad}}} else {{"
+                    yield from self.block(otherwise, depth + 1)
+                yield f"{pad}}}"
+            case Allocate(buffer=buffer):
+                yield from self.allocate(buffer, pad)
+            case Instruction(name=name, operands=given, meaning=meaning):
+                spelling = self.dialect.instructions.get(name)
+                if spelling is None and meaning:
+                    yield f"{pad}{{"
+                    yield from self.block(meaning, depth + 1)
+                    yield f"{pad}}}"
+                elif spelling is not None:
+                    texts = [self.name(o.name) if isinstance(o, Buffer | TensorMap) else self.text(o) for o in given]
+                    yield f"{pad}{spelling.format(*texts)};"
+            case Barrier():
+                if not self.dialect.barrier:
+                    raise unsupported(self.dialect, "barrier")
+                yield f"{pad}{self.dialect.barrier};"
+            case Await():
+                raise unsupported(self.dialect, "thread that awaits others")
+            case Prefetch():
+                return
+
+    def allocate(self, buffer: Buffer, pad: str) -> Iterator[str]:
+        """Memory of a thread, or of a block: then an array, or a part of the pool that is declared before the first."""
+        kind, name = self.dialect.types[buffer.dtype], self.name(buffer.name)
+        if buffer.space is not Space.SHARED:
+            yield f"{pad}{kind} {name}[{buffer.size}];"
+            return
+        if not self.dialect.shared or self.grid is None:
+            raise unsupported(self.dialect, "shared memory")
+        if self.grid.shared_bytes <= self.dialect.most_shared:
+            yield pad + self.dialect.shared.format(type=kind, name=name, size=buffer.size, align=max(grid.ALIGN, buffer.align))
+            return
+        if buffer is self.grid.shared[0]:
+            yield pad + self.dialect.pool.format(name="pool_", align=max(grid.ALIGN, *(b.align for b in self.grid.shared)))
+        at = grid.places(self.grid.shared)[buffer]
+        yield f"{pad}{kind} *const {name} = ({kind} *){f'(pool_ + {at})' if at else 'pool_'};"
+
+    def member(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
+        """The body of a loop over blocks or threads, for the one that runs it."""
+        number = self.dialect.block if stmt.kind is LoopKind.BLOCK else self.dialect.thread
+        if not number:
+            raise unsupported(self.dialect, f"loop over {stmt.kind.value}s")
+        if any(stmt.counter.name in self.reads(s) for s in stmt.body):
+            kind = self.type(stmt.counter)
+            yield f"{pad}const {kind} {self.name(stmt.counter.name)} = ({kind}){number};"
+        yield from self.block(stmt.body, depth)
+
+    def loop(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
+        if stmt.kind in (LoopKind.BLOCK, LoopKind.THREAD):
+            yield from self.member(stmt, depth, pad)
+            return
+        kind, name = self.counter(stmt), self.name(stmt.counter.name)
+        read = any(stmt.counter.name in self.reads(s) for s in stmt.body)
+        if stmt.kind is LoopKind.UNROLLED and isinstance(stmt.start, Const) and isinstance(stmt.stop, Const):
+            turns = range(int(stmt.start.value), int(stmt.stop.value), stmt.step)
+            if self.dialect.unroll:
+                yield f"{pad}{self.dialect.unroll}"
+            elif len(turns) <= self.dialect.written_out:
+                for value in turns:
+                    yield f"{pad}{{"
+                    if read:
+                        yield f"{pad}    const {kind} {name} = {integer(value, stmt.counter.dtype)};"
+                    yield from self.block(stmt.body, depth + 1)
+                    yield f"{pad}}}"
+                return
+        start = self.number(stmt.start)
+        stop = self.number(stmt.stop) if isinstance(stmt.stop, Const) else self.text(stmt.stop)  # stands in a comparison
+        step = f"++{name}" if stmt.step == 1 else f"{name} += {stmt.step}"
+        between = self.looks.get(id(stmt), 0)
+        if between > 1 and stmt.counter.dtype.bits == 64:
+            kind, begin, end, length = self.dialect.types[stmt.counter.dtype], f"{name}_begin_", f"{name}_end_", between * stmt.step
+            yield f"{pad}for ({kind} {begin} = {start}; {begin} < {stop}; {begin} += {length}) {{"
+            yield f"{pad}    const {kind} {end} = {stop} - {begin} < {length} ? {stop} : {begin} + {length};"
+            yield f"{pad}    for ({kind} {name} = {begin}; {name} < {end}; {step}) {{"
+            yield from self.block(stmt.body, depth + 2)
+            yield f"{pad}    }}"
+            yield f"{pad}    if (*{STOP} != 0) return;"
+            yield f"{pad}}}"
+            return
+        yield f"{pad}for ({kind} {name} = {start}; {name} < {stop}; {step}) {{"
+        yield from self.block(stmt.body, depth + 1)
+        if between:
+            yield f"{pad}    if (*{STOP} != 0) return;"
+        yield f"{pad}}}"
+
+    def store(self, stmt: Store, pad: str) -> Iterator[str]:
+        if stmt.value.lanes > 1:
+            yield from self.store_vector(stmt, pad)
+            return
+        yield pad + self.stored(stmt)
+
+    def counter(self, stmt: For) -> str:
+        """The type of a loop's counter, which goes as far as the step takes it past the end."""
+        known = self.range(stmt.counter)
+        past = (known[0], known[1] + stmt.step) if known is not None else None
+        return self.type(stmt.counter) if fits(past, DType.I32) else self.dialect.types[stmt.counter.dtype]

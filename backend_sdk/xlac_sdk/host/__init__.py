@@ -1,0 +1,1 @@
+"""Running programs and packaging them: calls, the C API, devices that the host drives."""

@@ -1,0 +1,21 @@
+"""The C API of a compiled program: one interface for C source and for native objects.
+
+    api = api_of(program, Weights.EMBED)
+    text = header(api)
+
+`Api` says what the functions are called, what they take and what they check; the templates beside it write the
+header that callers include. A backend that makes native code defines the same functions (`NAME_size`,
+`NAME_init`, `NAME_run`, `NAME_reset`, `NAME_status_text`), so callers need not know which one they have.
+"""
+
+from __future__ import annotations
+
+from xlac_sdk.host.capi.api import Api, Array, Size, Status, api_of
+from xlac_sdk.host.capi.names import identifier
+from xlac_sdk.host.capi.render import cmake_package, cpp_header, header, npy_program, rust_module
+from xlac_sdk.host.capi.weights import Weights, weights_file
+
+__all__ = [
+    "Api", "Array", "Size", "Status", "Weights", "api_of", "cmake_package", "cpp_header", "header", "identifier",
+    "npy_program", "rust_module", "weights_file",
+]  # fmt: skip

@@ -1,0 +1,248 @@
+"""What callers of a compiled program see: names, types, bytes and status codes, worked out from the program."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from enum import Enum
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.emit.cdialect import KEYWORDS, comment
+from xlac_sdk.emit.cfunctions import TYPES
+from xlac_sdk.host.capi.names import identifier, parameters
+from xlac_sdk.host.capi.weights import Weights, file_bytes, weights_hash
+from xlac_sdk.host.records import FACT as RECORD
+from xlac_sdk.programs.dims import Dim, Symbol, evaluate
+from xlac_sdk.programs.program import Program, Role, Slot
+from xlac_sdk.programs.sizes import arena_ends
+
+ALIGN = 64
+LONGEST = 400  # characters of the text of a check
+UNKNOWN = "no status of this library"
+RUST = {"float": "f32", "double": "f64", "unsigned char": "u8"}  # the others are `int32_t` and its like
+KINDS = {DType.F64: "f8", DType.F32: "f4", DType.F16: "f2", DType.BF16: "V2", DType.BOOL: "b1"}
+
+
+class Status(Enum):
+    """What a function of the API answers: the name of a code, its number and what it says."""
+
+    def __init__(self, number: int, text: str) -> None:
+        self.number, self.text = number, text
+
+    OK = 0, "done"
+    NULL_POINTER = 1, "a pointer is null"
+    SMALL_MEMORY = 2, "the memory is smaller than the model needs"
+    MISALIGNED = 3, "a pointer is not aligned as the header says"
+    OUT_OF_BOUNDS = 4, "a size is outside its bounds"
+    NO_WEIGHTS = 5, "the weights are missing"
+    WRONG_WEIGHTS = 6, "the weights are not those that the model was built with"
+    NOT_READY = 7, "the context has not been initialised"
+    WRONG_PROCESSOR = 8, "the model was not compiled for this processor"
+    CHECK_FAILED = 9, "a check failed"
+    STOPPED = 10, "the run was stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An input or an output: what C calls it and what it holds."""
+
+    slot: Slot
+    name: str
+    written: bool
+
+    @property
+    def type(self) -> str:
+        return TYPES[self.slot.dtype]
+
+    @property
+    def shape(self) -> str:
+        return f"[{', '.join(map(str, self.slot.shape))}]"
+
+    @property
+    def about(self) -> str:
+        """The user's name, safe in a comment, its element type and shape."""
+        return f"'{comment(self.slot.name)}', {self.slot.dtype}{self.shape}"
+
+    @property
+    def count(self) -> int:
+        """Elements; the most there may be where sizes are open."""
+        return self.slot.size
+
+    @property
+    def rust(self) -> str:
+        """The element type in Rust."""
+        return RUST.get(self.type) or ("u" if self.type.startswith("u") else "i") + "".join(filter(str.isdigit, self.type))
+
+    @property
+    def npy(self) -> str:
+        """The element type as NumPy's files write it."""
+        dtype = self.slot.dtype
+        kind = KINDS.get(dtype) or f"{'i' if dtype.is_signed else 'u'}{dtype.nbytes}"
+        return f"{'<' if dtype.nbytes > 1 else '|'}{kind}"
+
+    @property
+    def tuple(self) -> str:
+        """The shape as NumPy's files write it, without the parentheses."""
+        return ", ".join(map(str, self.slot.shape)) + ("," if len(self.slot.shape) == 1 else "")
+
+    @property
+    def parameter(self) -> str:
+        return f"{'' if self.written else 'const '}{self.type} *{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size that each call chooses, within bounds: what C calls it, and the user, safe in a comment."""
+
+    symbol: Symbol
+    name: str
+
+    @property
+    def title(self) -> str:
+        return comment(self.symbol.name)
+
+    @property
+    def refused(self) -> str:
+        """The condition, of C, under which `sizes` has a value that is refused."""
+        value, multiple = f"sizes->{self.name}", self.symbol.multiple_of
+        rest = f" || {value} % {multiple} != 0" if multiple > 1 else ""
+        return f"{value} < {self.symbol.min} || {value} > {self.symbol.max}{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The interface of one program. `prefix` begins every name that is exported.
+
+    The context that a caller holds is `struct { unsigned char *memory; const unsigned char *weights; uint32_t ready; volatile uint32_t stop; }`,
+    and where sizes are open `size_t memory_bytes` besides.
+    `stop` is 1 from NAME_stop on until a run has answered STOPPED; `ready` says that the state is half changed.
+    In the caller's memory the state comes first, then, at the next multiple of `align`, the arena.
+    """
+
+    prefix: str
+    title: str
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    sizes: tuple[Size, ...]
+    weights: Weights
+    align: int
+    arena_bytes: int
+    state_bytes: int
+    variants: tuple[str, ...]  # sizes that have code of their own, safe in a comment
+    weight_bytes: int  # of the file, header included; 0 without weights
+    weights_hash: int
+    tears: bool = False  # a run that is stopped may leave the state half changed
+    checks: tuple[str, ...] = ()  # of a checked program: what each looks for, and where
+    record_offset: int = 0  # of the arena
+    arena_ends: tuple[Dim, ...] = ()  # bytes of the arena that a call touches: the largest of these, over its sizes
+
+    @property
+    def upper(self) -> str:
+        return self.prefix.upper()
+
+    @property
+    def namespace(self) -> str:
+        """What C++ calls the model's namespace."""
+        return f"{self.prefix}_model" if self.prefix in KEYWORDS else self.prefix
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return (*self.inputs, *self.outputs)
+
+    @property
+    def arena_start(self) -> int:
+        """The byte of the caller's memory at which the arena starts."""
+        return -(-self.state_bytes // self.align) * self.align
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.arena_start + self.arena_bytes
+
+    @property
+    def ends(self) -> tuple[Dim, ...]:
+        """Bytes of the caller's memory that a call of some sizes needs: the largest of these. The first is a number."""
+        return tuple(end + self.arena_start for end in self.arena_ends or (self.arena_bytes,))
+
+    @property
+    def least_bytes(self) -> int:
+        """The memory that calls of the least sizes need."""
+        least = {size.symbol.name: -(-size.symbol.min // size.symbol.multiple_of) * size.symbol.multiple_of for size in self.sizes}
+        return max(evaluate(end, least) for end in self.ends)
+
+    @property
+    def record(self) -> int:
+        """The byte of the caller's memory at which a checked program's record is."""
+        return self.arena_start + self.record_offset
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the caller brings the weights."""
+        return bool(self.weight_bytes) and not self.weights.inside
+
+    @property
+    def ready(self) -> int:
+        """What an initialised context of this very program holds."""
+        facts = f"{self.prefix} {self.memory_bytes} {self.weight_bytes} {self.weights_hash}"
+        return zlib.crc32(facts.encode()) | 1
+
+    @property
+    def torn(self) -> int:
+        """What it holds when a run was stopped that had changed a part of the state."""
+        return self.ready ^ 2
+
+    @property
+    def status(self) -> type[Status]:
+        return Status
+
+    @property
+    def texts(self) -> list[str]:
+        """What every number says up to the last status, and after it what any other does."""
+        known = {status.number: status.text for status in Status}
+        return [known.get(number, UNKNOWN) for number in range(max(known) + 1)] + [UNKNOWN]
+
+    @property
+    def init_parameters(self) -> str:
+        """What follows the context in NAME_init."""
+        given = ["void *memory", "size_t memory_bytes"]
+        given += ["const void *weights", "size_t weight_bytes"] if self.mapped else []
+        return ", ".join(given)
+
+    @property
+    def run_parameters(self) -> str:
+        """What follows the context in NAME_run."""
+        given = [f"const {self.prefix}_sizes *sizes"] if self.sizes else []
+        return ", ".join([*given, *(a.parameter for a in self.arrays)])
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Every symbol that an artefact exports."""
+        names = ["size", "init", "run", "stop", "reset", "status_text"]
+        names += ["check_weights"] if self.mapped else []
+        names += ["failure"] if self.checks else []
+        return tuple(f"{self.prefix}_{name}" for name in names)
+
+
+def text_of(text: str) -> str:
+    """Text as a string of C, and of LLVM, has it: printable ASCII, no quotes, nothing that either reads as an escape."""
+    return "".join(c if " " <= c <= "~" and c not in '"\\?%' else "'" if c == '"' else "?" for c in text)[:LONGEST]
+
+
+def api_of(program: Program, weights: Weights = Weights.EMBED, align: int = ALIGN) -> Api:
+    """The interface of a program whose caller's memory, and weights, start at a multiple of `align` bytes."""
+    from xlac_sdk.lowering.stop_checks import Looks
+
+    slots = (*program.inputs, *program.outputs)
+    names = parameters((s.name for s in slots), "array")
+    arrays = [Array(s, n, i >= len(program.inputs)) for i, (s, n) in enumerate(zip(slots, names, strict=True))]
+    called = parameters((s.name for s in program.sizes), "size")
+    sizes = tuple(Size(s, n) for s, n in zip(program.sizes, called, strict=True))
+    constant = any(s.role is Role.CONSTANT and s.nbytes for s in program.slots)
+    outside = constant and not (weights is Weights.EMBED)
+    record = program.facts.get(RECORD) or {"texts": (), "offset": 0}
+    return Api(
+        identifier(program.name), comment(program.name), tuple(arrays[: len(program.inputs)]),
+        tuple(arrays[len(program.inputs) :]), sizes, weights, align, program.arena_bytes, program.state_bytes,
+        tuple(comment(case.title) for case in program.cases), file_bytes(program) if outside else 0, weights_hash(program) if outside else 0,
+        bool(program.state_bytes) and Looks(program).tears, tuple(map(text_of, record["texts"])), record["offset"],
+        arena_ends(program) if sizes else (),
+    )  # fmt: skip

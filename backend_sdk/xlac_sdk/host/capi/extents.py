@@ -1,0 +1,31 @@
+"""Sizes that a call chooses, as C: expressions over integers, of which division rounds down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xlac_sdk.programs.dims import Atom, Dim, Sym, Symbol, bounds
+
+
+def text(dim: Dim, names: Mapping[str, str]) -> str:
+    """An expression whose operands are int64_t or ptrdiff_t; `names` says how each size is written."""
+    if not isinstance(dim, Sym):
+        return str(dim)
+    terms = [_term(atoms, factor, names) for atoms, factor in dim.parts]
+    return f"({' + '.join(terms)})" if len(terms) > 1 else terms[0]
+
+
+def _term(atoms: tuple[Atom, ...], factor: int, names: Mapping[str, str]) -> str:
+    factors = [_atom(atom, names) for atom in atoms]
+    if factor != 1 or not factors:
+        factors.append(str(factor) if factor >= 0 else f"({factor})")
+    return " * ".join(factors)
+
+
+def _atom(atom: Atom, names: Mapping[str, str]) -> str:
+    if isinstance(atom, Symbol):
+        return names[atom.name]
+    least = bounds(atom.dividend)[0]
+    lift = max(0, -(least // atom.divisor))  # C rounds towards zero: what is divided must not be negative
+    dividend = text(atom.dividend + lift * atom.divisor, names)
+    return f"(({dividend}) / {atom.divisor} - {lift})" if lift else f"(({dividend}) / {atom.divisor})"

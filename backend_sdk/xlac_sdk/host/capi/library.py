@@ -1,0 +1,170 @@
+"""A shared library with the C API, called from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xlac_sdk.backend import Array
+from xlac_sdk.host import mapped, stopping
+from xlac_sdk.host.capi.api import Status
+from xlac_sdk.host.capi.names import identifier
+from xlac_sdk.host.capi.weights import Weights
+from xlac_sdk.host.stopping import may_run_long
+from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.sizes import of_call
+from xlac_sdk.source import Diagnostic, SourceError
+
+ALIGN = 64
+WAIT = 0.05  # seconds after which a call looks whether its time is over
+Bytes = NDArray[np.uint8]
+
+
+class Context(ctypes.Structure):
+    """`NAME_context`, and the memory it points to."""
+
+    _fields_ = [("memory", ctypes.c_void_p), ("weights", ctypes.c_void_p), ("ready", ctypes.c_uint32), ("stop", ctypes.c_uint32), ("memory_bytes", ctypes.c_size_t)]
+    block: Bytes
+
+
+class Library:
+    """An Executable over the C API. Contexts are kept and lent to calls; a program with state has one, behind a lock.
+
+    `weights` is the file of weights in memory, at a multiple of 64 bytes, or None when they are inside. Raises
+    SourceError for a file that is not such a library, or weights that it refuses.
+    """
+
+    def __init__(self, file: Path, program: Program, weights: Bytes | None = None) -> None:
+        self.program = program
+        self._weights = weights
+        self._mapped = () if weights is None else mapped.files_of([weights])
+        self._prefix = identifier(program.name)
+        try:
+            library = ctypes.CDLL(str(file.resolve()))
+            names = ("size", "init", "run", "reset", "status_text")
+            self._size, self._init, self._run, self._reset, self._text = (getattr(library, f"{self._prefix}_{f}") for f in names)
+            self._stop = getattr(library, f"{self._prefix}_stop", None)  # libraries of xlac 1 and 2 have none
+        except (OSError, AttributeError) as error:
+            problem = f"'{file.name}' cannot be loaded: {error}"
+            raise SourceError(Diagnostic("XL5024", problem, hint="build it again")) from None
+        self._size.restype, self._text.restype = ctypes.c_size_t, ctypes.c_char_p
+        self._failure = getattr(library, f"{self._prefix}_failure", None)  # only checked programs have one
+        if self._failure is not None:
+            self._failure.restype = ctypes.c_char_p
+        self._long = self._stop is not None and may_run_long(program)
+        self._free: list[Context] = [self._context()]
+        self._turn = threading.Lock() if program.state_bytes else None
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Reads `inputs`, writes `outputs`, by name."""
+        mapped.check(self._mapped)
+        arrays = [*(inputs[s.name] for s in self.program.inputs), *(outputs[s.name] for s in self.program.outputs)]
+        given: list[Any] = [ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays]
+        if self.program.sizes:
+            given.insert(0, ctypes.byref(self._sizes(of_call(self.program, inputs))))
+        if self._turn is None:
+            self._call(given)
+            return
+        with self._turn:
+            self._call(given)
+
+    def reset(self) -> None:
+        """Sets the state to zero."""
+        if self._turn is not None:
+            with self._turn:
+                for context in self._free:
+                    self._check("reset", self._reset(ctypes.byref(context)))
+
+    def _call(self, given: list[Any]) -> None:
+        try:
+            context = self._free.pop()
+        except IndexError:
+            context = self._context()
+        status = self._watched(context, given) if self._long else self._run(ctypes.byref(context), *given)
+        if status == Status.CHECK_FAILED.number:
+            failed = self._failed(context)
+            self._free.append(context)
+            raise failed
+        self._free.append(context)
+        if status == Status.STOPPED.number:
+            raise stopping.torn()
+        self._check("run", status)
+
+    def _watched(self, context: Context, given: list[Any]) -> int:
+        """A run in a thread of its own, so that this one can be interrupted, and ends the run when it is."""
+        statuses: list[int] = []
+        done = threading.Event()
+
+        def run() -> None:
+            statuses.append(self._run(ctypes.byref(context), *given))
+            done.set()
+
+        threading.Thread(target=run, name=f"{self._prefix}_run", daemon=True).start()
+        try:
+            while not done.wait(WAIT):
+                stopping.check()
+        except BaseException:
+            assert self._stop is not None
+            self._stop(ctypes.byref(context))
+            done.wait()
+            context.stop = 0  # where it was done before it looked
+            self._free.append(context)
+            raise
+        return statuses[0]
+
+    def _context(self) -> Context:
+        """A ready context; its memory lives as long as it does."""
+        largest = {s.name: s.max // s.multiple_of * s.multiple_of for s in self.program.sizes}
+        context, nbytes = Context(), int(self._size(*([ctypes.byref(self._sizes(largest))] if largest else [])))
+        context.block = aligned(nbytes)
+        given = [ctypes.byref(context), ctypes.c_void_p(context.block.ctypes.data), ctypes.c_size_t(nbytes)]
+        if self._weights is not None:
+            given += [ctypes.c_void_p(self._weights.ctypes.data), ctypes.c_size_t(len(self._weights))]
+        self._check("init", self._init(*given))
+        return context
+
+    def _sizes(self, sizes: Mapping[str, int]) -> ctypes.Array[ctypes.c_int64]:
+        """`NAME_sizes`."""
+        return (ctypes.c_int64 * len(self.program.sizes))(*(sizes[s.name] for s in self.program.sizes))
+
+    def _failed(self, context: Context) -> SourceError:
+        """What the check says that failed in a context's last run."""
+        position, value = ctypes.c_int64(), ctypes.c_int64()
+        assert self._failure is not None
+        said = (self._failure(ctypes.byref(context), ctypes.byref(position), ctypes.byref(value)) or b"").decode()
+        text, _, code = said.rpartition(" [")
+        valued = not code.startswith(("XL6022", "XL6023"))  # NaN and infinity are what they are
+        where = f"element {position.value}{f', value {value.value}' if valued else ''}"
+        return SourceError(Diagnostic(code.rstrip("]"), f"{text} ({where})"))
+
+    def _check(self, function: str, status: int) -> None:
+        if status:
+            said = self._text(status).decode()
+            problem = f"{self._prefix}_{function} refuses: {said} (status {status})"
+            raise SourceError(Diagnostic("XL5024", problem))
+
+
+def aligned(nbytes: int) -> Bytes:
+    """Bytes of memory, their contents undefined, that start at a multiple of 64."""
+    block = np.empty(nbytes + ALIGN, np.uint8)
+    skip = -block.ctypes.data % ALIGN
+    return block[skip : skip + nbytes]
+
+
+def weights_of(file: Path, place: Weights) -> Bytes | None:
+    """The file of weights as a library wants it: read, mapped, or None when the weights are inside."""
+    match place:
+        case Weights.FILE:
+            data = np.fromfile(file, np.uint8)
+            block = aligned(len(data))
+            block[:] = data
+            return block
+        case Weights.MMAP:
+            return np.frombuffer(mapped.MappedFile.of(file), np.uint8)
+    return None

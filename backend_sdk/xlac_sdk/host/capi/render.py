@@ -1,0 +1,73 @@
+"""The texts that ship with an artefact, from the templates beside this module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlac_sdk.host.capi import extents
+from xlac_sdk.host.capi.api import Api, Array
+from xlac_sdk.programs.sizes import alone
+
+
+def header(api: Api) -> str:
+    """`NAME.h`: C99, and C++."""
+    return render("header.h.j2", api)
+
+
+def cpp_header(api: Api) -> str:
+    """`NAME.hpp`: a class for C++17 over the header."""
+    names = {s.symbol.name: f"sizes.{s.name}" for s in api.sizes}
+    counts = {a.name: f"static_cast<std::size_t>({extents.text(a.slot.elements, names)})" for a in api.arrays}
+    return render("wrapper.hpp.j2", api, counts=counts)
+
+
+def rust_module(api: Api) -> str:
+    """`NAME.rs`: the header's declarations for Rust."""
+    return render("module.rs.j2", api)
+
+
+def npy_program(api: Api) -> str:
+    """`NAME_main.c`: a program over the header that reads and writes .npy files."""
+    names = {s.symbol.name: f"sizes->{s.name}" for s in api.sizes}
+    called = {s.symbol.name: s.name for s in api.sizes}
+    solved, checked = {}, []
+    for number, array in enumerate(api.inputs):
+        for axis, dim in enumerate(array.slot.shape):
+            found = alone(dim)
+            if found is not None and found[0].name not in solved:
+                place = f"inputs[{number}].extents[{axis}]"
+                solved[found[0].name] = called[found[0].name], place, found[1], found[2]
+            if not isinstance(dim, int):
+                checked.append((number, axis, extents.text(dim, names)))
+    made = [
+        (number, axis, extents.text(dim, names))
+        for number, array in enumerate(api.outputs)
+        for axis, dim in enumerate(array.slot.shape)
+        if not isinstance(dim, int)
+    ]
+    return render(
+        "main.c.j2", api, solved=list(solved.values()), checked=checked, made=made, extents=_extents,
+        rank=max((len(a.slot.shape) for a in api.arrays), default=0) or 1,
+    )  # fmt: skip
+
+
+def _extents(array: Array) -> str:
+    """The extents of an array as C: -1 where a call chooses."""
+    return ", ".join(str(dim) if isinstance(dim, int) else "-1" for dim in array.slot.shape) or "0"
+
+
+def cmake_package(api: Api, library: str = "") -> str:
+    """`NAMEConfig.cmake`: the target NAME::NAME, made of the C file or of a library beside it."""
+    kind = "SHARED" if library.endswith((".so", ".dylib", ".dll")) else "STATIC"
+    return render("config.cmake.j2", api, library=library, kind=kind)
+
+
+def render(template: str, api: Api, **facts: Any) -> str:
+    """A template of this package, filled in."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # not for those who only load artefacts
+
+    env = Environment(
+        loader=PackageLoader("xlac_sdk.host.capi"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True, autoescape=False,
+    )  # fmt: skip
+    return env.get_template(template).render(api=api, **facts)

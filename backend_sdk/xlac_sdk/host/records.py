@@ -1,0 +1,36 @@
+"""Checked programs ahead of time: the record of the first failed check lies in the program's own memory.
+
+A checked program's last output is the record, four i64: which check failed, counted from 1 (0: none), the position, the
+value there, the turn of the loop. Callers of the C API are not to bring an array for it: NAME_run answers CHECK_FAILED, and
+NAME_failure says what the record does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xlac_sdk.programs.program import Program, Role
+from xlac_sdk.programs.rewrite import with_slots
+
+WORDS, ALIGN = 4, 64
+FACT = "record"
+
+
+def inside(programs: Sequence[Program], texts: Sequence[str], arena: int = 0) -> tuple[Program, ...]:
+    """The programs with their record at one place at the end of the arena, which is at least `arena` bytes before it.
+
+    `texts` say of every check what it looks for, and where.
+    """
+    start = -(-max(arena, *(program.arena_bytes for program in programs)) // ALIGN) * ALIGN
+    return tuple(_inside(program, start, tuple(texts)) for program in programs)
+
+
+def _inside(program: Program, start: int, texts: tuple[str, ...]) -> Program:
+    record = program.outputs[-1]
+    place = replace(record, role=Role.TEMPORARY, offset=start, name="")
+    slots = tuple(place if slot is record else slot for slot in program.slots)
+    return replace(
+        program, outputs=program.outputs[:-1], slots=slots, steps=with_slots(program.steps, {record: place}),
+        arena_bytes=start + WORDS * 8, facts={**program.facts, FACT: {"offset": start, "texts": texts}},
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Kernel IR: its grammar, primitives and their meaning, how it is written, verified and interpreted."""

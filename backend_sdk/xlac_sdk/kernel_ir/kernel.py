@@ -1,0 +1,412 @@
+"""Kernel IR: loops, scalars, vectors and buffers. The one language that every backend reads.
+
+An expression has an element type and a number of lanes; one with `lanes > 1` is a vector. Buffers
+are flat: an index counts elements from the buffer's start, and schedules linearise shapes. A scheduled
+kernel says everything that speed needs, so a backend only spells it.
+
+    Expr = Const | Var | Ramp | Splat | Load | Apply | Fold | Shuffle | Exchange
+    Stmt = For | Let | Assign | Store | If | Allocate | Barrier | Await | Prefetch | Instruction
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.source import Origin
+
+# ---- buffers ---------------------------------------------------------------------------------
+
+
+class Space(Enum):
+    """Where a buffer lives."""
+
+    GLOBAL = "global"  # handed in by the program: a kernel parameter
+    LOCAL = "local"  # one per thread: stack or registers
+    SHARED = "shared"  # one per block of a GPU
+
+
+class Access(Enum):
+    """What a kernel does to a parameter."""
+
+    READ = "read"
+    WRITE = "write"
+    REREAD = "reread"  # writes, and reads what it wrote: what was there before does not matter
+    UPDATE = "update"  # reads what was there before, and writes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """A flat run of elements. Compared by identity; `size` is in elements.
+
+    Distinct parameters never overlap unless both are only read. A LOCAL or SHARED buffer has a
+    constant size; a GLOBAL one whose extent is symbolic has an `Expr` over the kernel's sizes.
+    """
+
+    name: str
+    dtype: DType
+    size: int | Expr
+    space: Space = Space.GLOBAL
+    access: Access = Access.READ
+    align: int = 64  # bytes that its start is known to be a multiple of
+
+
+# ---- expressions -----------------------------------------------------------------------------
+# Schedules look expressions up by value all the time: those of index arithmetic hash what tells most of them apart.
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A number in every lane. NaN and infinities are allowed for floats."""
+
+    value: int | float | bool
+    dtype: DType
+    lanes: int = 1
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A loop counter, a kernel size, or a name bound by Let.
+
+    For index variables `low` and `high` bound the value (inclusive), `below` exceeds it (an expression over the
+    kernel's sizes) and `multiple` divides it, where known: index arithmetic is simplified with them. They are
+    facts, not part of the identity.
+    """
+
+    name: str
+    dtype: DType
+    lanes: int = 1
+    low: int | None = field(default=None, compare=False)
+    high: int | None = field(default=None, compare=False)
+    multiple: int = field(default=1, compare=False)
+    below: Expr | None = field(default=None, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """`base + stride * [0, 1, …, lanes-1]`: the vector of indices of a vectorised loop."""
+
+    base: Expr
+    stride: int
+    lanes: int
+
+    def __hash__(self) -> int:
+        return hash(self.base)
+
+    @property
+    def dtype(self) -> DType:
+        return self.base.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Splat:
+    """One scalar in every lane."""
+
+    value: Expr
+    lanes: int
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Reads `lanes` elements.
+
+    A scalar `index` with `lanes > 1` reads consecutive elements from it; a vector `index` (of the
+    same lane count) gathers. Lanes whose `mask` is false are not read and yield zero. `align` is the
+    known alignment of the address in bytes (0: that of one element).
+    """
+
+    buffer: Buffer
+    index: Expr
+    lanes: int = 1
+    mask: Expr | None = None
+    align: int = 0
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A primitive on operands of equal lane counts. `dtype` is the result's."""
+
+    primitive: Primitive
+    operands: tuple[Expr, ...]
+    dtype: DType
+    lanes: int = 1
+
+    def __hash__(self) -> int:
+        return hash(self.operands)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """All lanes of a vector combined into one scalar, in any order."""
+
+    primitive: Primitive
+    value: Expr
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.dtype
+
+    @property
+    def lanes(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Chosen lanes of the concatenation of one or two vectors; one chosen lane is a scalar."""
+
+    values: tuple[Expr, ...]
+    picks: tuple[int, ...]
+
+    @property
+    def dtype(self) -> DType:
+        return self.values[0].dtype
+
+    @property
+    def lanes(self) -> int:
+        return len(self.picks)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The value held by the GPU thread whose index in the warp is ours xor `distance`."""
+
+    value: Expr
+    distance: int
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.dtype
+
+    @property
+    def lanes(self) -> int:
+        return self.value.lanes
+
+
+Expr = Const | Var | Ramp | Splat | Load | Apply | Fold | Shuffle | Exchange
+
+# ---- statements ------------------------------------------------------------------------------
+
+
+class LoopKind(Enum):
+    """How the iterations of a loop relate to each other and to the machine."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"  # independent; the backend may split the range over threads
+    UNROLLED = "unrolled"  # constant trip count; the backend writes the body out
+    BLOCK = "block"  # one iteration per GPU block: see grid.py for the form of such a kernel
+    THREAD = "thread"  # one iteration per GPU thread of a block
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for (counter = start; counter < stop; counter += step) body`. The counter is an integer scalar.
+
+    A PARALLEL loop is the only statement of its kernel. `grain` is the least number of iterations
+    worth a thread of their own.
+    """
+
+    counter: Var
+    start: Expr
+    stop: Expr
+    body: tuple[Stmt, ...]
+    step: int = 1
+    kind: LoopKind = LoopKind.SERIAL
+    grain: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Binds a name for the rest of its block. Only one bound with `mutable` may be assigned."""
+
+    var: Var
+    value: Expr
+    mutable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Gives a mutable name a new value."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes the lanes of `value`; indices and masks as for Load.
+
+    `atomic` combines with what is there instead of replacing it, safely between threads; `streaming`
+    says that the data will not be read again soon.
+    """
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+    mask: Expr | None = None
+    align: int = 0
+    streaming: bool = False
+    atomic: Primitive | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Runs one of two blocks, by a scalar bool."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """A LOCAL or SHARED buffer for the rest of its block; its contents are undefined at first."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Every thread of a GPU block arrives before any goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """This thread goes on when a scalar condition over memory holds, which other threads of its block make true.
+
+    What those did before is seen after it. Unlike a Barrier it may stand where only some threads come.
+    """
+
+    condition: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A hint that an element's cache line is wanted soon. The index may be out of bounds."""
+
+    buffer: Buffer
+    index: Expr
+    write: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A parameter as a copy engine is told of it: the launch hands the kernel a description of an array of up to five axes,
+    outermost first, `offset` elements into the parameter. Whole boxes are copied; what lies outside the array is zero.
+
+    `extents` and `strides` (in elements; the last axis has none, its elements are neighbours) are expressions over the
+    kernel's sizes. A box's innermost rows are 128 bytes, and lie in SHARED memory one after the other, the eight
+    16-byte chunks of each exchanged by an exclusive or with the row's number.
+    """
+
+    name: str
+    buffer: Buffer
+    offset: Expr
+    extents: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    box: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A named instruction of some target (a matrix multiply, an asynchronous copy) and its meaning.
+
+    A backend that lists `name` in `Target.instructions` spells it from `operands`; every other one,
+    and the interpreter, run `meaning`, plain statements with the same effect.
+    """
+
+    name: str
+    operands: tuple[Expr | Buffer | TensorMap, ...]
+    meaning: tuple[Stmt, ...]
+
+
+Stmt = For | Let | Assign | Store | If | Allocate | Barrier | Await | Prefetch | Instruction
+
+# ---- kernels ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one launch costs: arithmetic operations, and bytes that must cross memory once."""
+
+    flops: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """Code over its parameters. `sizes` are the symbolic extents it is given at run time (I64).
+
+    The name, like every name inside, is an identifier made by the compiler, never a user's text.
+    """
+
+    name: str
+    parameters: tuple[Buffer, ...]
+    body: tuple[Stmt, ...]
+    sizes: tuple[Var, ...] = ()
+    work: Work = Work()
+    origins: tuple[Origin, ...] = ()
+    note: str = ""  # one line for people: what was fused here
+
+    @property
+    def parallel(self) -> For | None:
+        """The loop that may be split over threads, if there is one."""
+        match self.body:
+            case (For(kind=LoopKind.PARALLEL) as loop,):
+                return loop
+        return None
+
+
+def children(stmt: Stmt) -> Sequence[tuple[Stmt, ...]]:
+    """The blocks nested directly inside a statement."""
+    match stmt:
+        case For(body=body):
+            return (body,)
+        case If(then=then, otherwise=otherwise):
+            return (then, otherwise)
+        case Instruction(meaning=meaning):
+            return (meaning,)
+    return ()
+
+
+def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
+    """Every statement of a block, each before those of the blocks inside it."""
+    for stmt in body:
+        yield stmt
+        for block in children(stmt):
+            yield from statements(block)
+
+
+def names(kernel: Kernel) -> set[str]:
+    """Every name that a kernel gives to something."""
+    found = {b.name for b in kernel.parameters} | {v.name for v in kernel.sizes}
+    stack = list(kernel.body)
+    while stack:
+        stmt = stack.pop()
+        match stmt:
+            case For(counter=var) | Let(var=var):
+                found.add(var.name)
+            case Allocate(buffer=buffer):
+                found.add(buffer.name)
+            case Instruction(operands=operands):
+                found |= {one.name for one in operands if isinstance(one, TensorMap)}
+        for block in children(stmt):
+            stack += block
+    return found

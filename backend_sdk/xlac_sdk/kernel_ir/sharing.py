@@ -1,0 +1,114 @@
+"""Which parts of an expression a text emitter must name: those used more than once, and deep ones.
+
+Expressions are trees by meaning but graphs in memory (an expanded `tanh` uses its argument five times).
+Emitters write one statement per name, so text stays linear in the graph and nesting stays shallow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from xlac_sdk.kernel_ir.kernel import (
+    Allocate,
+    Apply,
+    Assign,
+    Await,
+    Barrier,
+    Const,
+    Exchange,
+    Expr,
+    Fold,
+    For,
+    If,
+    Instruction,
+    Let,
+    Load,
+    Prefetch,
+    Ramp,
+    Shuffle,
+    Splat,
+    Stmt,
+    Store,
+    Var,
+)  # fmt: skip
+
+DEPTH = 16  # most operators nested in one text expression; C99 promises 63 parentheses
+
+
+_INSIDE: dict[type, Callable[[Any], tuple[Expr, ...]]] = {  # by class: asked for every expression, several times
+    Const: lambda expr: (),
+    Var: lambda expr: (),
+    Ramp: lambda expr: (expr.base,),
+    Splat: lambda expr: (expr.value,),
+    Fold: lambda expr: (expr.value,),
+    Exchange: lambda expr: (expr.value,),
+    Load: lambda expr: (expr.index,) if expr.mask is None else (expr.index, expr.mask),
+    Apply: attrgetter("operands"),
+    Shuffle: attrgetter("values"),
+}
+
+
+def operands(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly inside one."""
+    return _INSIDE[type(expr)](expr)
+
+
+def roots(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions that a statement itself evaluates, without those of its blocks."""
+    match stmt:
+        case For(start=start, stop=stop):
+            return (start, stop)
+        case Let(value=value) | Assign(value=value):
+            return (value,)
+        case Store(index=index, value=value, mask=mask):
+            return (index, value) if mask is None else (index, value, mask)
+        case If(condition=condition) | Await(condition=condition):
+            return (condition,)
+        case Prefetch(index=index):
+            return (index,)
+        case Instruction(operands=given):
+            return tuple(one for one in given if isinstance(one, Expr))
+        case Allocate() | Barrier():
+            return ()
+
+
+def walk(exprs: Sequence[Expr]) -> list[Expr]:
+    """Every distinct object in the expressions, operands before users."""
+    found: dict[int, Expr] = {}
+    begun: set[int] = set()
+    stack = [*reversed(exprs)]
+    while stack:
+        expr = stack[-1]
+        key = id(expr)
+        if key not in found:
+            inner = () if key in begun else _INSIDE[type(expr)](expr)
+            if inner:
+                begun.add(key)
+                stack += reversed(inner)
+                continue
+            found[key] = expr
+        stack.pop()
+    return [*found.values()]
+
+
+def named(exprs: Sequence[Expr], also: Callable[[Expr], bool] = lambda expr: False) -> list[Expr]:
+    """The expressions to name before a statement that evaluates `exprs`, in an order that works; `also` asks for more."""
+    order = [(expr, _INSIDE[type(expr)](expr)) for expr in walk(exprs)]
+    uses: dict[int, int] = {}
+    for _, inner in order:
+        for operand in inner:
+            uses[id(operand)] = uses.get(id(operand), 0) + 1
+    for expr in exprs:
+        uses[id(expr)] = uses.get(id(expr), 0) + 1
+    result: list[Expr] = []
+    depth: dict[int, int] = {}
+    for expr, inner in order:
+        depth[id(expr)] = below = 1 + max((depth[id(o)] for o in inner), default=-1)
+        heavy = bool(inner) and not (isinstance(expr, Splat | Ramp) and not operands(inner[0]))
+        met = isinstance(expr, Exchange)  # by every thread, also where a select would not look at the value
+        if heavy and (uses[id(expr)] > 1 or below >= DEPTH or met or also(expr)):
+            result.append(expr)
+            depth[id(expr)] = 0
+    return result

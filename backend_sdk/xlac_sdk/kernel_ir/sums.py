@@ -1,0 +1,145 @@
+"""Scalar indices as sums of products: taken apart, combined, and written the one way that there is.
+
+`indexing.py` is what schedules write with; it keeps its indices in this form.
+"""
+
+from __future__ import annotations
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.bounds import bounds
+from xlac_sdk.kernel_ir.kernel import Apply, Const, Expr, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+INDEX = DType.I64  # the type of every index expression; a backend may narrow it where that is safe
+
+P = Primitive
+Terms = dict[Expr, int]  # scalar index expressions and their factors; Const(1) holds the constant
+ONE = Const(1, INDEX)
+
+
+def terms(expr: Expr) -> Terms:
+    """A scalar index expression as a sum; anything that is not one is a single opaque term."""
+    match expr:
+        case Const(value=value):
+            return {ONE: int(value)} if value else {}
+        case Apply(Primitive.ADD, (a, b)):
+            found = dict(terms(a))
+            for term, factor in terms(b).items():
+                found[term] = found.get(term, 0) + factor
+            return {t: f for t, f in found.items() if f}
+        case Apply(Primitive.MUL, (a, Const(value=k))):
+            return {t: f * int(k) for t, f in terms(a).items() if f * int(k)}
+    return {expr: 1}
+
+
+def factors(term: Expr) -> list[Expr]:
+    """What a term is the product of."""
+    match term:
+        case Apply(Primitive.MUL, (a, b)):
+            return [*factors(a), b]
+    return [] if term == ONE else [term]
+
+
+def product(a: Terms, b: Terms) -> Terms:
+    """Every term of one sum times every term of another."""
+    found: Terms = {}
+    for left, k in a.items():
+        for right, j in b.items():
+            term = joined([*factors(left), *factors(right)])
+            found[term] = found.get(term, 0) + k * j
+    return {t: f for t, f in found.items() if f}
+
+
+def joined(parts: list[Expr]) -> Expr:
+    """The one way to write a product."""
+    if not parts:
+        return ONE
+    first, *rest = sorted(parts, key=lambda part: part.name if isinstance(part, Var) else f"~{part}")
+    for part in rest:
+        first = Apply(P.MUL, (first, part), INDEX)
+    return first
+
+
+def total(parts: Terms) -> Expr:
+    """The expression that `terms` takes apart."""
+    result: Expr | None = None
+    for term, factor in parts.items():
+        if term == ONE or not factor:
+            continue
+        one = term if factor == 1 else Apply(P.MUL, (term, Const(factor, INDEX)), INDEX)
+        result = one if result is None else Apply(P.ADD, (result, one), INDEX)
+    constant = parts.get(ONE, 0)
+    if result is None:
+        return Const(constant, INDEX)
+    return Apply(P.ADD, (result, Const(constant, INDEX)), INDEX) if constant else result
+
+
+def plus(a: Expr, k: int) -> Expr:
+    """A scalar and a number: the constant of a sum is its last term."""
+    rest: Expr | None = a
+    match a:
+        case Const(value=value):
+            rest, k = None, k + int(value)
+        case Apply(Primitive.ADD, (inner, Const(value=value))):
+            rest, k = inner, k + int(value)
+    if rest is None:
+        return Const(k, INDEX)
+    return Apply(P.ADD, (rest, Const(k, INDEX)), INDEX) if k else rest
+
+
+def undivided(term: Expr) -> tuple[Expr, Expr, int] | None:
+    """For `e rem k`: what `e div k` is written as, e, and k."""
+    match term:
+        case Apply(Primitive.REM, (e, Const(value=k))) if int(k) > 0:
+            return divided(e, int(k)), e, int(k)
+    return None
+
+
+def divided(e: Expr, k: int) -> Expr:
+    """The opaque quotient of an index by a constant; quotients of quotients are one division."""
+    match e:
+        case Apply(Primitive.DIV, (inner, Const(value=j))) if int(j) > 0 and _positive(inner):
+            return Apply(P.DIV, (inner, Const(int(j) * k, INDEX, e.lanes)), INDEX, e.lanes)
+    return Apply(P.DIV, (e, Const(k, INDEX, e.lanes)), INDEX, e.lanes)
+
+
+def _positive(expr: Expr) -> bool:
+    low = bounds(expr)[0]
+    return low is not None and low >= 0
+
+
+def rejoin(found: Terms) -> Terms:
+    """`(e div k) * k + e rem k` is e: what a reshape of a reshape comes to."""
+    for term in found:
+        known = undivided(term)
+        if known is None:
+            if isinstance(term, Apply):
+                again = _rejoin_open(found, term)
+                if again is not None:
+                    return again
+            continue
+        quotient, e, k = known
+        factor = found[term]
+        if factor and found.get(quotient) == factor * k:
+            rest = {t: f for t, f in found.items() if t != term and t != quotient}
+            for t, f in terms(e).items():
+                rest[t] = rest.get(t, 0) + f * factor
+            return rejoin(rest)
+    return found
+
+
+def _rejoin_open(found: Terms, term: Apply) -> Terms | None:
+    """The same where k, or what the remainder is multiplied by, is a size of the kernel."""
+    parts = factors(term)
+    for part in parts:
+        match part:
+            case Apply(Primitive.REM, (e, k)):
+                around = {joined([p for p in parts if p is not part]): found[term]}
+                quotient = divided(e, int(k.value)) if isinstance(k, Const) else Apply(P.DIV, (e, k), INDEX)
+                whole = product(product({quotient: 1}, terms(k)), around)
+                if all(found.get(t) == f for t, f in whole.items()):
+                    rest = {t: f for t, f in found.items() if t != term and t not in whole}
+                    for t, f in product(terms(e), around).items():
+                        rest[t] = rest.get(t, 0) + f
+                    return rejoin({t: f for t, f in rest.items() if f})
+    return None

@@ -1,0 +1,211 @@
+"""Kernels and programs as text for people: stable, one statement a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xlac_sdk.kernel_ir.kernel import (
+    Access,
+    Allocate,
+    Apply,
+    Assign,
+    Await,
+    Barrier,
+    Buffer,
+    Const,
+    Exchange,
+    Expr,
+    Fold,
+    For,
+    If,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    LoopKind,
+    Prefetch,
+    Ramp,
+    Shuffle,
+    Splat,
+    Stmt,
+    Store,
+    TensorMap,
+    Var,
+)  # fmt: skip
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.sharing import named, operands, roots, walk
+from xlac_sdk.programs.program import (
+    Argument,
+    Branch,
+    Call,
+    Choice,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Stamp,
+    Step,
+    While,
+)
+from xlac_sdk.support.limits import look, went
+
+NOTHING: Mapping[int, str] = {}
+TREE = 400  # nodes of a statement up to which shared parts are simply repeated
+INFIX = {
+    Primitive.ADD: "+", Primitive.SUB: "-", Primitive.MUL: "*", Primitive.DIV: "/", Primitive.REM: "%",
+    Primitive.LT: "<", Primitive.LE: "<=", Primitive.EQ: "==", Primitive.NE: "!=", Primitive.AND: "&",
+    Primitive.OR: "|", Primitive.XOR: "^", Primitive.SHL: "<<", Primitive.SHR: ">>",
+}  # fmt: skip
+
+
+def show(kernel: Kernel) -> str:
+    """A kernel as text."""
+    look()
+    mark = {Access.READ: "", Access.WRITE: "out ", Access.REREAD: "reread ", Access.UPDATE: "inout "}
+    parameters = [f"{mark[b.access]}{b.name}: {b.dtype}[{_size(b)}]" for b in kernel.parameters]
+    parameters += [f"{v.name}: size" for v in kernel.sizes]
+    head = f"kernel {kernel.name}({', '.join(parameters)})"
+    note = f"  // {kernel.note}" if kernel.note else ""
+    return "\n".join([f"{head}{note}", *_block(kernel.body, 1)])
+
+
+def expr(node: Expr, known: Mapping[int, str] = NOTHING) -> str:
+    """An expression as text; vectors show their lane count where they begin. `known` names some already, by id."""
+    if id(node) in known:
+        return known[id(node)]
+    match node:
+        case Const(value=value, lanes=lanes):
+            return f"{value}" if lanes == 1 else f"{value}<{lanes}>"
+        case Var(name=name):
+            return name
+        case Ramp(base=base, stride=stride, lanes=lanes):
+            return f"ramp({expr(base, known)}, {stride}, {lanes})"
+        case Splat(value=value, lanes=lanes):
+            return f"splat({expr(value, known)}, {lanes})"
+        case Load(buffer=buffer, index=index, lanes=lanes, mask=mask):
+            width = f" : {lanes}" if lanes > 1 and index.lanes == 1 else ""
+            guard = f" if {expr(mask, known)}" if mask is not None else ""
+            return f"{buffer.name}[{expr(index, known)}{width}{guard}]"
+        case Apply(primitive=Primitive.CAST | Primitive.BITCAST as p, operands=(value,), dtype=dtype):
+            return f"{p.value}({expr(value, known)}, {dtype})"
+        case Apply(primitive=primitive, operands=operands):
+            if primitive in INFIX:
+                return f"({expr(operands[0], known)} {INFIX[primitive]} {expr(operands[1], known)})"
+            return f"{primitive.value}({', '.join(expr(o, known) for o in operands)})"
+        case Fold(primitive=primitive, value=value):
+            return f"fold({primitive.value}, {expr(value, known)})"
+        case Shuffle(values=values, picks=picks):
+            return f"shuffle({', '.join(expr(v, known) for v in values)}; {', '.join(map(str, picks))})"
+        case Exchange(value=value, distance=distance):
+            return f"exchange({expr(value, known)}, {distance})"
+
+
+def _size(buffer: Buffer) -> str:
+    return str(buffer.size) if isinstance(buffer.size, int) else expr(buffer.size)
+
+
+def _type(var: Var) -> str:
+    return f"{var.dtype}" if var.lanes == 1 else f"{var.dtype}<{var.lanes}>"
+
+
+def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
+    pad = "    " * depth
+    for stmt in body:
+        known: dict[int, str] = {}
+        for shared in _shared(stmt):  # as a tree it could be larger than memory
+            text = expr(shared, known)
+            known[id(shared)] = f"%{len(known)}"
+            yield f"{pad}{known[id(shared)]} = {text}"
+        match stmt:
+            case For():
+                kind = "" if stmt.kind is LoopKind.SERIAL else f"{stmt.kind.value} "
+                step = f" step {stmt.step}" if stmt.step != 1 else ""
+                yield f"{pad}{kind}for {stmt.counter.name} in {expr(stmt.start, known)}..{expr(stmt.stop, known)}{step}:"
+                yield from _block(stmt.body, depth + 1)
+            case Let(var=var, value=value, mutable=mutable):
+                yield f"{pad}{'var' if mutable else 'let'} {var.name}: {_type(var)} = {expr(value, known)}"
+            case Assign(var=var, value=value):
+                yield f"{pad}{var.name} = {expr(value, known)}"
+            case Store():
+                lanes = f" : {stmt.value.lanes}" if stmt.value.lanes > 1 and stmt.index.lanes == 1 else ""
+                guard = f" if {expr(stmt.mask, known)}" if stmt.mask is not None else ""
+                how = f" {stmt.atomic.value}=" if stmt.atomic else " ="
+                flag = "  // streaming" if stmt.streaming else ""
+                yield f"{pad}{stmt.buffer.name}[{expr(stmt.index, known)}{lanes}{guard}]{how} {expr(stmt.value, known)}{flag}"
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yield f"{pad}if {expr(condition, known)}:"
+                yield from _block(then, depth + 1)
+                if otherwise:
+                    yield f"{pad}else:"
+                    yield from _block(otherwise, depth + 1)
+            case Allocate(buffer=b):
+                yield f"{pad}{b.space.value} {b.name}: {b.dtype}[{_size(b)}]"
+            case Barrier():
+                yield f"{pad}barrier"
+            case Await(condition=condition):
+                yield f"{pad}await {expr(condition, known)}"
+            case Prefetch(buffer=b, index=index):
+                yield f"{pad}prefetch {b.name}[{expr(index, known)}]"
+            case Instruction(name=name, operands=operands, meaning=meaning):
+                shown = ", ".join(o.name if isinstance(o, Buffer | TensorMap) else expr(o, known) for o in operands)
+                yield f"{pad}{name}({shown}) means:"
+                yield from _block(meaning, depth + 1)
+
+
+def _shared(stmt: Stmt) -> list[Expr]:
+    """The parts to name when what a statement evaluates is far larger as a tree than in memory."""
+    sizes: dict[int, int] = {}
+    for one in walk(roots(stmt)):
+        sizes[id(one)] = 1 + sum(sizes[id(o)] for o in operands(one))
+    large = any(sizes[id(root)] > TREE for root in roots(stmt))
+    return named(roots(stmt)) if large else []
+
+
+def show_program(program: Program) -> str:
+    """The steps of a program, with the place of every argument."""
+    lines = [f"program {program.name}: arena {program.arena_bytes} bytes"]
+    for slot in program.slots:
+        where = f" at {slot.offset}" if slot.role.value == "temporary" else ""
+        label = f"  {slot.name!r}" if slot.name else ""
+        lines.append(f"  {slot.role.value} {slot.symbol}: {slot.dtype}{list(slot.shape)}{where}{label}")
+    return "\n".join([*lines, *_steps(program.steps, 1)])
+
+
+def _argument(argument: Argument) -> str:
+    parts = [argument.slot.symbol]
+    parts += [str(argument.offset)] if argument.offset else []
+    parts += [f"{counter}*{stride}" for counter, stride in argument.strides]
+    return "+".join(parts)
+
+
+def _steps(steps: tuple[Step, ...], depth: int) -> Iterator[str]:
+    pad = "  " * depth
+    for step in steps:
+        went()
+        match step:
+            case Launch(kernel=kernel, arguments=arguments):
+                yield f"{pad}{kernel.name}({', '.join(map(_argument, arguments))})"
+            case Copy(target=target, source=source, count=count):
+                yield f"{pad}copy {_argument(target)} <- {_argument(source)}, {count} elements"
+            case Repeat(counter=counter, count=count, body=body):
+                yield f"{pad}repeat {counter} in 0..{count}:"
+                yield from _steps(body, depth + 1)
+            case While(condition=condition, flag=flag, body=body):
+                yield f"{pad}loop:"
+                yield from _steps(condition, depth + 1)
+                yield f"{pad}  leave unless {_argument(flag)}"
+                yield from _steps(body, depth + 1)
+            case Branch(index=index, branches=branches):
+                for number, branch in enumerate(branches):
+                    yield f"{pad}case {_argument(index)} = {number}:"
+                    yield from _steps(branch, depth + 1)
+            case Choice(cases=cases, otherwise=otherwise):
+                for choice in cases:
+                    yield f"{pad}sizes {choice.title}:"
+                    yield from _steps(choice.steps, depth + 1)
+                yield f"{pad}other sizes:"
+                yield from _steps(otherwise, depth + 1)
+            case Stamp(log=log, code=code, parts=parts):
+                yield f"{pad}stamp {_argument(log)} {code}{f' parts {parts}' if parts else ''}"
+            case Call(name=name, arguments=arguments):
+                yield f"{pad}call {name}({', '.join(map(_argument, arguments))})"

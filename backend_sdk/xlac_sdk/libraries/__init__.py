@@ -1,0 +1,1 @@
+"""What a target's libraries may compute whole."""

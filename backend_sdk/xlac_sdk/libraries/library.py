@@ -1,0 +1,28 @@
+"""Operations that a target's library may compute whole, by the names of their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xlac_sdk.libraries.attention import ATTENTION, Attention
+from xlac_sdk.libraries.convolution import CONVOLUTION, Convolution
+from xlac_sdk.libraries.product import PRODUCT, Product
+
+Problem = Product | Convolution | Attention
+CALLS = (PRODUCT, CONVOLUTION, ATTENTION)
+
+
+def problem(attributes: Mapping[str, Any]) -> Problem:
+    """What a call is to compute: its one attribute."""
+    (found,) = attributes.values()
+    assert isinstance(found, Problem)
+    return found
+
+
+def compute(attributes: Mapping[str, Any], *arguments: Any) -> None:
+    """Does what such a call says, in NumPy."""
+    problem(attributes).compute(*arguments)
+
+
+COMPUTED: Mapping[str, Callable[..., None]] = dict.fromkeys(CALLS, compute)

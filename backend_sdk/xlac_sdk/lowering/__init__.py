@@ -1,0 +1,1 @@
+"""Kernels rewritten into what a target has."""

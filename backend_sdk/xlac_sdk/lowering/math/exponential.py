@@ -1,0 +1,155 @@
+"""exp and its kin. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits, rounded."""
+
+from __future__ import annotations
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive as P
+from xlac_sdk.lowering.math.comparison import magnitude, sign_bit, with_sign
+from xlac_sdk.lowering.math.parts import nearest_integer, power_of_two, scaled, scaled_down
+from xlac_sdk.lowering.math.writer import Value, Writer
+
+LOG2E = 1.4426950408889634
+# ln 2 in two parts; n times the first is exact for every exponent n (Cephes, fdlibm)
+LN2 = {
+    DType.F32: (0.693359375, -2.12194440e-4),
+    DType.F64: (6.93147180369123816490e-01, 1.90821492927058770002e-10),
+}
+# (exp(r) - 1 - r) / r^2 on |r| <= ln 2 / 2, relative to expm1: errors 2^-26, 2^-55
+EXP = {
+    DType.F32: (0.4999999701976776, 0.1666654348373413, 0.04166720062494278, 0.00836651399731636, 0.001388253178447485),
+    DType.F64: (
+        0.5000000000000006, 0.16666666666666588, 0.041666666666576875, 0.008333333333390657, 0.0013888888931547325,
+        0.0001984126971694173, 2.480150528449723e-05, 2.7557409187906203e-06, 2.7626035292913333e-07,
+        2.505330186504847e-08,
+    ),
+}  # fmt: skip
+# (2^r - 1) / r on |r| <= 1/2: errors 2^-29, 2^-64
+EXP2 = {
+    DType.F32: (
+        0.6931471824645996, 0.24022647738456726, 0.055503323674201965, 0.00961843691766262, 0.0013398873852565885,
+        0.00015353364869952202,
+    ),
+    DType.F64: (
+        0.6931471805599453, 0.24022650695910072, 0.05550410866482169, 0.00961812910762833, 0.0013333558146392688,
+        0.00015403530393640627, 1.5252733854319535e-05, 1.3215486594988465e-06, 1.0178051941654193e-07,
+        7.054974449938712e-09, 4.456570530420484e-10, 2.5625459912994826e-11,
+    ),
+}  # fmt: skip
+# (tanh(x) / x - 1) / x^2 in x^2, for |x| <= 0.55: errors 2^-30, 2^-55
+TANH = {
+    DType.F32: (
+        -0.33333319425582886, 0.13332602381706238, -0.05385386198759079, 0.021077768877148628, -0.006282488349825144,
+    ),
+    DType.F64: (
+        -0.3333333333333235, 0.1333333333317373, -0.053968253878366346, 0.02186948602591525, -0.008863195150493932,
+        0.0035917246353050786, -0.0014532399938445655, 0.0005792029029581543, -0.00021040562259537168,
+        5.109011094060367e-05,
+    ),
+}  # fmt: skip
+TANH_SPLIT = 0.55
+# where exp overflows for sure and where it is 0 for sure; in between, 2^n is in reach of `scaled`
+RANGE = {DType.F32: (-105.0, 89.0), DType.F64: (-746.0, 710.0)}
+RANGE2 = {DType.F32: (-151.0, 128.5), DType.F64: (-1076.0, 1024.5)}
+# the same for one multiplication: results below the normal numbers become 0
+FAST = {DType.F32: (-88.0, 88.7), DType.F64: (-709.0, 709.7)}
+
+
+def _reduced(m: Writer, x: Value) -> tuple[Value, Value, Value]:
+    """x = n ln 2 + r: n as an integer and as a float, and r + n times the low part of ln 2, exactly."""
+    n, exponent = nearest_integer(m, x, LOG2E)
+    return exponent, n, m.fma(n, -LN2[x.dtype][0], x)
+
+
+def exp(m: Writer, x: Value) -> Value:
+    """e^x = 2^n (1 + r + r^2 q(r)): 1 ulp; denormal results rounded once more. Fast: they are 0."""
+    x = x.at_least((FAST if m.fast else RANGE)[x.dtype][0]).at_most((FAST if m.fast else RANGE)[x.dtype][1])
+    p, exponent = _significand(m, x)
+    return p * power_of_two(m, exponent, x) if m.fast else scaled(m, p, exponent)
+
+
+def bounded_exp(m: Writer, x: Value) -> Value:
+    """The same for |x| up to 80, or NaN: neither clamped nor scaled twice."""
+    if m.spells(P.EXP, (x,)):
+        return m.native(P.EXP, x)
+    p, exponent = _significand(m, x)
+    return p * power_of_two(m, exponent, x)
+
+
+def falling_exp(m: Writer, x: Value) -> Value:
+    """The same for x up to 0, or NaN."""
+    if m.spells(P.EXP, (x,)):
+        return m.native(P.EXP, x)
+    p, exponent = _significand(m, x.at_least((FAST if m.fast else RANGE)[x.dtype][0]))
+    return p * power_of_two(m, exponent, x) if m.fast else scaled_down(m, p, exponent)
+
+
+def _significand(m: Writer, x: Value) -> tuple[Value, Value]:
+    """1 + r + r^2 q(r), and n."""
+    exponent, n, high = _reduced(m, x)
+    r = m.fma(n, -LN2[x.dtype][1], high)
+    if m.fused(x.dtype):
+        return m.polynomial(r, (1.0, 1.0, *EXP[x.dtype])), exponent
+    return m.fma(m.polynomial(r, EXP[x.dtype]), r * r, r) + 1.0, exponent
+
+
+def exp2(m: Writer, x: Value) -> Value:
+    """2^x = 2^n 2^r: 1 ulp; the reduction is exact."""
+    low, high = RANGE2[x.dtype]
+    x = x.at_least(low).at_most(high)
+    n, exponent = nearest_integer(m, x, 1.0)
+    r = x - n
+    return scaled(m, m.fma(m.polynomial(r, EXP2[x.dtype]), r, 1.0), exponent)
+
+
+def expm1(m: Writer, x: Value) -> Value:
+    """e^x - 1 = (2^n - 1) + 2^n (r + r^2 q(r)), the large parts added first: 1.5 ulp.
+
+    n = 128 (f32; 1024 f64) is reached by way of half the sum; below -25 (-55) the result rounds to -1.
+    """
+    low, high = (-25.0, 89.0) if x.dtype is DType.F32 else (-55.0, 710.0)
+    t = x.at_least(low).at_most(high)
+    exponent, n, r1 = _reduced(m, t)
+    r0 = n * LN2[x.dtype][1]
+    r = r1 - r0
+    tail = m.fma(m.polynomial(r, EXP[x.dtype]), r * r, (r1 - r) - r0)  # what r + r^2 q leaves beyond r
+    half = power_of_two(m, exponent - 1, x)
+    total = (half - 0.5) + half * r
+    lost = half * r - (total - (half - 0.5))
+    y = (m.fma(half, tail, lost) + total) * 2.0
+    y = m.select(exponent.eq(0), r + tail, y)
+    return m.select(magnitude(x) < x.format.smallest_normal, x, y)  # and -0
+
+
+def ldexp(m: Writer, x: Value, n: Value) -> Value:
+    """x * 2^n in three products: the first two are exact wherever the result is not 0 or infinite."""
+    f = x.format
+    up, least = f.bias, 1 - f.bias
+    for _ in range(2):
+        step = m.select(n > up, n.like(up), m.select(n < least, n.like(least + f.mantissa + 1), 0))
+        x, n = x * power_of_two(m, step, x), n - step
+    return x * power_of_two(m, n.at_least(least).at_most(up), x)
+
+
+def tanh(m: Writer, x: Value) -> Value:
+    """x + x^3 p(x^2) near 0, else 1 - 2 / (e^2x + 1): 1.5 ulp."""
+    a = magnitude(x).at_most(10.0 if x.dtype is DType.F32 else 20.0)
+    z = a * a
+    near = m.fma(m.polynomial(z, TANH[x.dtype]), z * a, a)
+    far = 1.0 - 2.0 / (bounded_exp(m, a + a) + 1.0)
+    return with_sign(m.select(a < TANH_SPLIT, near, far), sign_bit(x))
+
+
+def sigmoid(m: Writer, x: Value) -> Value:
+    """1 / (1 + e^-x), by e^-|x| so that nothing overflows and small results keep their precision: 2 ulp.
+
+    The quotient is corrected for what 1 + e lost; its relative change is that over 1 + e. Fast: it is not.
+    """
+    e = falling_exp(m, -magnitude(x))
+    below = x < 0.0
+    divisor = e + 1.0
+    quotient = m.select(below, e, e.like(1.0)) / divisor
+    if m.fast:
+        return quotient
+    lost = e - (divisor - 1.0)
+    reciprocal = m.select(below, 1.0 - quotient, quotient)
+    return m.fma(quotient * -lost, reciprocal, quotient)

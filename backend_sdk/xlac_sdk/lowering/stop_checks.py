@@ -1,0 +1,296 @@
+"""Where code that may run long looks whether it is to stop: after how many turns of which loops, and between which steps.
+
+Estimates are rough: they only have to tell microseconds from seconds. What is short at the greatest sizes of a program
+never looks, and its code is what it would be without this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from math import ceil, inf
+
+from xlac_sdk.kernel_ir.bounds import bounds
+from xlac_sdk.kernel_ir.kernel import (
+    Apply,
+    Const,
+    Expr,
+    For,
+    If,
+    Instruction,
+    Kernel,
+    Load,
+    Splat,
+    Stmt,
+    Var,
+    children,
+)
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.sharing import roots, walk
+from xlac_sdk.programs.dims import at_opt, most
+from xlac_sdk.programs.program import Branch, Call, Choice, Copy, Launch, Program, Repeat, Role, Step, While
+from xlac_sdk.programs.steps import work
+
+P = Primitive
+LONG = 20e6  # nanoseconds up to which a program, or a kernel, does not look
+GRAIN = 100e3  # nanoseconds that a kernel works between two looks; estimates may be wrong by a factor of a hundred
+NODE = 0.3  # nanoseconds an operation takes, on as many bytes as a vector has
+VECTOR = 32  # bytes
+CALLED = 30  # operations that a function of the C library takes
+LAUNCH = 20.0  # nanoseconds a launch takes at least
+COMMIT = 1e9  # nanoseconds of work that a call finishes rather than leave its state half changed
+_FUNCTIONS = frozenset((P.EXP, P.LOG, P.SIN, P.COS, P.POW, P.TANH, P.ERF, P.ATAN2, P.EXPM1, P.LOG1P, P.EXP2, P.LOG2, P.SIGMOID, P.GELU, P.REM))
+FLOPS, _BYTES = 7.0, 10.0  # operations and bytes a nanosecond, of a modest core
+
+Sizes = Mapping[str, float]
+
+
+class Turns:
+    """How long a kernel takes at some sizes, and each of its loops."""
+
+    def __init__(self, kernel: Kernel, sizes: Sizes, costs: dict[int, float]) -> None:
+        """`costs` of single statements, by identity: they are the same at all sizes.
+
+        Where the kernel's work is known all of them count the same, which is found much sooner; only their number matters.
+        """
+        self.values: dict[str, float] = dict(sizes)
+        self.costs = costs
+        self.alike = _known(kernel) > 0
+        self.turn: dict[int, float] = {}  # nanoseconds of one turn of a loop, by the loop's identity
+        self.total = self.block(kernel.body)
+
+    def block(self, body: tuple[Stmt, ...]) -> float:
+        return sum(map(self.statement, body))
+
+    def statement(self, stmt: Stmt) -> float:
+        match stmt:
+            case For(counter=counter, start=start, stop=stop, step=step):
+                first, end = self.value(start, 0.0), self.value(stop, 64.0)
+                trips = max(0.0, ceil((end - first) / step))
+                self.values[counter.name] = first + max(0.0, end - first) / 2
+                turn = self.turn[id(stmt)] = self.block(stmt.body) + NODE
+                return trips * turn
+            case If(then=then, otherwise=otherwise):
+                return self.cost(stmt) + max(self.block(then), self.block(otherwise))
+            case Instruction(meaning=meaning):
+                return self.block(meaning)
+        return self.cost(stmt)
+
+    def cost(self, stmt: Stmt) -> float:
+        if self.alike:
+            return 1.0
+        known = self.costs.get(id(stmt))
+        if known is None:
+            known = self.costs[id(stmt)] = NODE * (1 + sum(map(_weight, walk(roots(stmt)))))
+        return known
+
+    def value(self, expr: Expr, unknown: float) -> float:
+        found = self._value(expr)
+        if found is None:
+            found = bounds(expr)[1]
+        return unknown if found is None else float(found)
+
+    def _value(self, expr: Expr) -> float | None:
+        match expr:
+            case Const(value=value):
+                return float(value)
+            case Var(name=name):
+                return self.values.get(name)
+            case Splat(value=value):
+                return self._value(value)
+            case Apply(primitive=primitive, operands=(a, b)):
+                x, y = self._value(a), self._value(b)
+                if x is None or y is None:
+                    return None
+                match primitive:
+                    case P.ADD:
+                        return x + y
+                    case P.SUB:
+                        return x - y
+                    case P.MUL:
+                        return x * y
+                    case P.DIV:
+                        return x // y if y else None
+                    case P.MIN:
+                        return min(x, y)
+                    case P.MAX:
+                        return max(x, y)
+        return None
+
+
+def _weight(expr: Expr) -> float:
+    if isinstance(expr, Const | Var):
+        return 0.0
+    vectors = max(1.0, expr.lanes * expr.dtype.nbytes / VECTOR)
+    if isinstance(expr, Load):
+        return expr.lanes if expr.index.lanes > 1 else vectors
+    return vectors * (CALLED if isinstance(expr, Apply) and expr.primitive in _FUNCTIONS else 1)
+
+
+def _loops(body: tuple[Stmt, ...]) -> list[For]:
+    """The outermost loops of a block."""
+    found: list[For] = []
+    for stmt in body:
+        if isinstance(stmt, For):
+            found.append(stmt)
+        else:
+            for inner in children(stmt):
+                found += _loops(inner)
+    return found
+
+
+class Looks:
+    """What of a program looks whether to stop; nothing where `long` is not so.
+
+    `kernels` are those that are written, by those that the program launches, where they are not the same. What is long
+    depends on the program only: who loads it knows as much as who wrote its code.
+    """
+
+    def __init__(self, program: Program, kernels: Mapping[Kernel, Kernel] | None = None, slow: float = 1.0) -> None:
+        """`slow`: how many times longer everything takes than in native code."""
+        self.program, self._written, self._slow = program, kernels or {}, slow
+        self._times: dict[Kernel, tuple[float, float]] = {}
+        self._inside: dict[Kernel, dict[int, int]] = {}
+        self._sizes: dict[Kernel, tuple[dict[str, float], dict[str, float]]] = {}
+
+    @cached_property
+    def long(self) -> bool:
+        """Whether a call may take longer than `LONG`."""
+        steps = self.program.steps
+        if not self.program.sizes and not _endless(steps):
+            known = work(steps)
+            if self._slow * max(known.flops / FLOPS, known.bytes / _BYTES) < LONG and _all_known(steps):
+                return False
+        return self._slow * self.most(steps) >= LONG
+
+    def most(self, steps: tuple[Step, ...]) -> float:
+        """Nanoseconds that steps take at the greatest sizes: the longest way through them."""
+        return self._time(steps, 1)
+
+    def usual(self, steps: tuple[Step, ...]) -> float:
+        """Nanoseconds that steps take at the sizes to optimise for, a loop of unknown length counted once."""
+        return self._time(steps, 0)
+
+    def inside(self, kernel: Kernel) -> Mapping[int, int]:
+        """After how many turns of a loop a kernel looks, by the identity of the loop."""
+        if kernel not in self._inside:
+            found: dict[int, int] = {}
+            if self.long and self._slow * self._measure(kernel)[1] >= LONG:
+                written = self._written.get(kernel, kernel)
+                _, _, typical, largest = _both(written, *self._sizes_of(kernel))
+                _choose(written.body, typical, largest, found, self._slow)
+            self._inside[kernel] = found
+        return self._inside[kernel]
+
+    @cached_property
+    def committed(self) -> Step | None:
+        """The first step that changes state, from which on a call is finished, because it will not be long."""
+        steps = self.program.steps
+        for at, step in enumerate(steps):
+            if changes_state(step):
+                return step if not _endless(steps[at:]) and self.most(steps[at:]) < COMMIT else None
+        return None
+
+    @cached_property
+    def tears(self) -> bool:
+        """Whether a call that is stopped may leave state half changed."""
+        return self.long and self.committed is None and any(map(changes_state, self.program.steps))
+
+    def _time(self, steps: tuple[Step, ...], which: int) -> float:
+        total, size = 0.0, (at_opt, most)[which]
+        for step in steps:
+            match step:
+                case Launch(kernel=kernel):
+                    total += LAUNCH + self._measure(kernel)[which]
+                case Copy(count=count, target=target):
+                    total += LAUNCH + size(count) * target.slot.dtype.nbytes / _BYTES
+                case Repeat(count=count, body=body):
+                    total += size(count) * self._time(body, which)
+                case While(condition=condition, body=body):
+                    total += inf if which else self._time((*condition, *body), which)
+                case Branch(branches=branches):
+                    total += max((self._time(branch, which) for branch in branches), default=0.0)
+                case Choice():
+                    total += max(self._time(path, which) for path in step.paths)
+                case Call(work=known) if known is not None:
+                    total += max(known.flops / FLOPS, known.bytes / _BYTES)
+        return total
+
+    def _measure(self, kernel: Kernel) -> tuple[float, float]:
+        """Nanoseconds of a launch, usually and at the greatest sizes."""
+        if kernel not in self._times:
+            known = _known(kernel)
+            if known and not kernel.sizes:
+                self._times[kernel] = known, known
+            else:
+                self._times[kernel] = _both(kernel, *self._sizes_of(kernel))[:2]
+        return self._times[kernel]
+
+    def _sizes_of(self, kernel: Kernel) -> tuple[dict[str, float], dict[str, float]]:
+        """What a kernel's sizes are, usually and at most, over all launches."""
+        if not self._sizes:
+            for step in _launches(self.program.steps):
+                usual, greatest = self._sizes.setdefault(step.kernel, ({}, {}))
+                for variable, size in zip(step.kernel.sizes, step.sizes, strict=True):
+                    usual[variable.name] = max(usual.get(variable.name, 0), at_opt(size))
+                    greatest[variable.name] = max(greatest.get(variable.name, 0), most(size))
+        return self._sizes[kernel]
+
+
+def _both(kernel: Kernel, usual: Sizes, greatest: Sizes) -> tuple[float, float, Turns, Turns]:
+    """Nanoseconds, and turns, at usual sizes and at the greatest."""
+    costs: dict[int, float] = {}
+    largest = Turns(kernel, greatest, costs)
+    typical = Turns(kernel, usual, costs) if usual != greatest else largest
+    if typical.alike:
+        scale = _known(kernel) / max(typical.total, 1.0)
+        for turns in {id(typical): typical, id(largest): largest}.values():
+            turns.total *= scale
+            turns.turn = {loop: time * scale for loop, time in turns.turn.items()}
+    return typical.total, largest.total, typical, largest
+
+
+def _known(kernel: Kernel) -> float:
+    """Nanoseconds of a launch by what the kernel says of its work; 0 where it says nothing."""
+    return max(kernel.work.flops / FLOPS, kernel.work.bytes / _BYTES)
+
+
+def _choose(body: tuple[Stmt, ...], typical: Turns, largest: Turns, found: dict[int, int], slow: float) -> None:
+    for loop in _loops(body):
+        found[id(loop)] = max(1, ceil(GRAIN / slow / typical.turn[id(loop)]))
+        if slow * largest.turn[id(loop)] >= LONG:
+            _choose(loop.body, typical, largest, found, slow)
+
+
+def _launches(steps: tuple[Step, ...]) -> list[Launch]:
+    from xlac_sdk.programs.steps import walk as every
+
+    return [step for step in every(steps) if isinstance(step, Launch)]
+
+
+def _all_known(steps: tuple[Step, ...]) -> bool:
+    return all(launch.kernel.work.flops or launch.kernel.work.bytes for launch in _launches(steps))
+
+
+def _endless(steps: tuple[Step, ...]) -> bool:
+    from xlac_sdk.programs.steps import walk as every
+
+    return any(isinstance(step, While) for step in every(steps))
+
+
+def changes_state(step: Step) -> bool:
+    """Whether a step, or one inside it, writes what the program keeps between calls."""
+    from xlac_sdk.kernel_ir.kernel import Access
+    from xlac_sdk.programs.steps import walk as every
+
+    for inner in every((step,)):
+        match inner:
+            case Launch(kernel=kernel, arguments=arguments):
+                pairs = zip(arguments, kernel.parameters, strict=True)
+                if any(a.slot.role is Role.STATE and a.slot.name and b.access is not Access.READ for a, b in pairs):
+                    return True
+            case Copy(target=target) if target.slot.role is Role.STATE:
+                return True
+            case Call(arguments=arguments) if any(a.slot.role is Role.STATE for a in arguments):
+                return True
+    return False

@@ -1,5 +1,0 @@
-"""Expansions of primitives into others, written once for every target and any number of lanes."""
-
-from xlac_sdk.math.table import EXPANSIONS
-
-__all__ = ["EXPANSIONS"]

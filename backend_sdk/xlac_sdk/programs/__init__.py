@@ -1,0 +1,1 @@
+"""Programs: steps, sizes and memory."""

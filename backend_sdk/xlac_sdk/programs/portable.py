@@ -1,0 +1,126 @@
+"""A lowered program as two files, so that it runs where the compiler is not: its kernels and steps as JSON, its constants.
+
+Objects are numbered as they are met: what is shared stays shared, which matters for slots (they are compared by identity)
+and for expressions (most of a kernel is used more than once). Where things came from is not kept: places in somebody's
+files. What is read makes objects of these modules only, and is verified like a program that was just compiled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac_sdk import dtypes, source, target
+from xlac_sdk.backend import Array
+from xlac_sdk.host.capi.weights import places, weights_file
+from xlac_sdk.kernel_ir import kernel, primitives
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.libraries import attention, convolution, product
+from xlac_sdk.programs import dims, program, steps, strided
+from xlac_sdk.programs.program import Program
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.target import Target
+
+FILE, CONSTANTS = "program.json", "program.weights"
+MODULES = (attention, convolution, dims, dtypes, kernel, primitives, product, program, steps, strided, target)
+CLASSES: dict[str, Any] = {
+    name: found for module in MODULES for name, found in vars(module).items()
+    if isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum)) and found.__module__ == module.__name__
+}  # fmt: skip
+
+
+def write(folder: Path, program: Program, target: Target) -> None:
+    """Writes both files."""
+    writer = _Writer()
+    facts = {key: value for key, value in program.facts.items() if isinstance(value, str | int | float | bool)}
+    root = writer.of((replace(program, constants={}, facts=facts), target))
+    text = json.dumps({"objects": writer.objects, "root": root}, separators=(",", ":"))
+    (folder / FILE).write_text(text + "\n", encoding="utf-8")
+    with (folder / CONSTANTS).open("wb") as file:
+        file.writelines(weights_file(program))
+
+
+def read(folder: Path) -> tuple[Program, Target]:
+    """The program and what it was compiled for; constants are mapped. Raises SourceError for files that are not such."""
+    try:
+        told = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        made: list[Any] = []
+        for name, values in told["objects"]:
+            made.append(_object(name, [_value(v, made) for v in values]))
+        found, machine = _value(told["root"], made)
+        if not isinstance(found, Program) or not isinstance(machine, Target):
+            raise TypeError("no program")
+        data = np.memmap(folder / CONSTANTS, np.uint8, "r")
+        constants: Mapping[str, Array] = {
+            slot.symbol: data[at : at + slot.nbytes].view(slot.dtype.numpy).reshape(dims.static(slot.shape))
+            for slot, at in places(found).items()
+        }
+        found = replace(found, constants=constants)
+        verify_program(found)
+    except OSError:
+        raise
+    except Exception as error:  # whatever a file that was tampered with makes of the classes
+        problem = f"'{folder / FILE}' holds no program: {type(error).__name__}"
+        raise SourceError(Diagnostic("XL5024", problem, hint="build it again")) from None
+    return found, machine
+
+
+class _Writer:
+    """Numbers objects, those that others hold first."""
+
+    def __init__(self) -> None:
+        self.objects: list[Any] = []
+        self.numbers: dict[int, int] = {}
+        self.kept: list[Any] = []  # so that no id is used twice
+
+    def of(self, value: Any) -> Any:
+        if value is None or isinstance(value, str | int | float | bool):
+            return value
+        if isinstance(value, source.Origin):
+            return None
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, tuple):
+            if value and isinstance(value[0], source.Origin):
+                return {"tuple": []}
+            return {"tuple": [self.of(v) for v in value]}
+        if isinstance(value, frozenset):
+            return {"set": sorted((self.of(v) for v in value), key=json.dumps)}
+        if isinstance(value, Mapping):
+            return {"map": [[self.of(k), self.of(v)] for k, v in value.items()]}
+        if isinstance(value, Enum):
+            return {"enum": [type(value).__name__, value.value]}
+        if id(value) not in self.numbers:
+            entry = [type(value).__name__, [self.of(getattr(value, f.name)) for f in fields(value)]]
+            self.numbers[id(value)] = len(self.objects)
+            self.objects.append(entry)
+            self.kept.append(value)
+        return {"is": self.numbers[id(value)]}
+
+
+def _value(data: Any, made: list[Any]) -> Any:
+    match data:
+        case {"is": int(number)}:
+            return made[number]
+        case {"tuple": list(values)}:
+            return tuple(_value(v, made) for v in values)
+        case {"set": list(values)}:
+            return frozenset(_value(v, made) for v in values)
+        case {"map": list(pairs)}:
+            return {_value(k, made): _value(v, made) for k, v in pairs}
+        case {"enum": [str(name), value]}:
+            return CLASSES[name](value)
+        case dict() | list():
+            raise TypeError("no value")
+    return data
+
+
+def _object(name: str, values: list[Any]) -> Any:
+    made = CLASSES[name]
+    return made(**dict(zip((f.name for f in fields(made)), values, strict=True)))

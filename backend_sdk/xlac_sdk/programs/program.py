@@ -1,0 +1,151 @@
+"""A program: kernels in order, host steps, and one arena with every buffer's place known before running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.dims import Dim, Shape, Symbol, evaluate, most, volume
+from xlac_sdk.source import Origin
+
+if TYPE_CHECKING:  # what is only called needs no kernels and no steps
+    from xlac_sdk.kernel_ir.kernel import Kernel, Work
+    from xlac_sdk.programs.steps import (
+        Argument,
+        Branch,
+        Call,
+        Case,
+        Choice,
+        Copy,
+        Launch,
+        Repeat,
+        Stamp,
+        Step,
+        While,
+        touched,
+        walk,
+    )
+
+__all__ = [
+    "Argument", "Branch", "Call", "Case", "Choice", "Copy", "Launch", "Program", "Repeat", "Role", "Slot", "Stamp", "Step", "While",
+    "touched", "walk",
+]  # fmt: skip
+
+
+class Role(Enum):
+    """Who provides the memory of a slot."""
+
+    INPUT = "input"  # the caller's, only read
+    OUTPUT = "output"  # the caller's, written
+    CONSTANT = "constant"  # weights and folded values, only read
+    STATE = "state"  # kept by the context between calls
+    TEMPORARY = "temporary"  # a stretch of the arena
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot:
+    """A run of memory that steps refer to. Compared by identity.
+
+    `name` is the user's for inputs, outputs and constants (any text); `symbol` is an identifier unique
+    in the program, the only one that may reach generated code. `offset` is in bytes into the arena
+    (temporaries) or the state block (state).
+    """
+
+    name: str
+    symbol: str
+    dtype: DType
+    shape: Shape
+    role: Role
+    offset: int = 0
+    align: int = 64
+    origin: Origin | None = None
+
+    @property
+    def told(self) -> str:
+        """What messages call it: as the user does where there is such a name, else by the node that it is for."""
+        if self.name or self.origin is None:
+            return f"'{self.name or self.symbol}'"
+        return f"the scratch memory of '{self.origin.name}'"
+
+    @property
+    def elements(self) -> Dim:
+        """How many there are, over the program's sizes."""
+        return volume(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements; where sizes are open, the most there can be."""
+        return most(self.elements)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of as many elements."""
+        return self.size * self.dtype.nbytes
+
+    def extents(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape for given sizes."""
+        return tuple(evaluate(extent, sizes) for extent in self.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Program:
+    """What a backend is given. Inputs and outputs are in the order of the model's declaration.
+
+    `constants` holds the data of every CONSTANT slot, by symbol; arrays may be memory-mapped. `sizes` are the
+    sizes that each call chooses (by the shapes of its inputs), within their bounds: extents of slots, counts and
+    offsets of steps, and what kernels are launched with are said over them. Places in memory are not: temporaries
+    lie where the largest fit.
+    """
+
+    name: str
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    slots: tuple[Slot, ...]
+    steps: tuple[Step, ...]
+    constants: Mapping[str, NDArray[Any]]
+    arena_bytes: int = 0
+    state_bytes: int = 0
+    sizes: tuple[Symbol, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)  # for the manifest: flops, parameters, hashes
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Every kernel once, in the order of first use."""
+        from xlac_sdk.programs.steps import Launch, walk
+
+        found: dict[Kernel, None] = {}
+        for step in walk(self.steps):
+            if isinstance(step, Launch):
+                found.setdefault(step.kernel)
+        return tuple(found)
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The sizes that have steps of their own, in the order in which they are tried."""
+        from xlac_sdk.programs.steps import Choice, walk
+
+        return tuple(case for step in walk(self.steps) if isinstance(step, Choice) for case in step.cases)
+
+    @property
+    def work(self) -> Work:
+        """What a call does: arithmetic, and bytes moved were nothing in a cache.
+
+        A loop of unknown length counts once, of branches the one with the most, and sizes are those to optimise for.
+        """
+        from xlac_sdk.programs.steps import work
+
+        return work(self.steps)
+
+
+def __getattr__(name: str) -> Any:
+    """What a program consists of is to be had from here too; a program that was compiled before needs none of it."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    from xlac_sdk.programs import steps
+
+    return getattr(steps, name)

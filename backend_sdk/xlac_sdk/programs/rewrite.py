@@ -1,0 +1,90 @@
+"""Changes the steps of a program, wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.programs.program import (
+    Argument,
+    Branch,
+    Call,
+    Choice,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Slot,
+    Stamp,
+    Step,
+    While,
+)
+
+Steps = tuple[Step, ...]
+
+
+def with_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Program:
+    """The same program with every kernel changed, each once."""
+    changed = {kernel: change(kernel) for kernel in program.kernels}
+
+    def visit(step: Step) -> Steps:
+        return (replace(step, kernel=changed[step.kernel]),) if isinstance(step, Launch) else (step,)
+
+    return replace(program, steps=with_steps(program.steps, visit))
+
+
+def with_steps(steps: Steps, visit: Callable[[Step], Steps]) -> Steps:
+    """The steps with what `visit` gives in place of each that has none inside; loops and branches are kept."""
+    found: list[Step] = []
+    for step in steps:
+        inner = _inside(step, lambda part: with_steps(part, visit))
+        found += visit(step) if inner is None else (inner,)
+    return tuple(found)
+
+
+def with_slots(steps: Steps, slots: Mapping[Slot, Slot]) -> Steps:
+    """The steps with other slots where `slots` names one, in what loops and branches look at too."""
+
+    def at(argument: Argument) -> Argument:
+        slot = slots.get(argument.slot)
+        return replace(argument, slot=slot) if slot else argument
+
+    return with_arguments(steps, at)
+
+
+def with_arguments(steps: Steps, at: Callable[[Argument], Argument]) -> Steps:
+    """The steps with every argument changed, those that loops and branches look at too."""
+
+    def one(step: Step) -> Step:
+        step = _inside(step, lambda part: with_arguments(part, at)) or step
+        match step:
+            case Launch() | Call():
+                return replace(step, arguments=tuple(map(at, step.arguments)))
+            case Copy():
+                return replace(step, target=at(step.target), source=at(step.source))
+            case While():
+                return replace(step, flag=at(step.flag))
+            case Branch():
+                return replace(step, index=at(step.index))
+            case Stamp():
+                return replace(step, log=at(step.log))
+            case Repeat() | Choice():
+                return step
+
+    return tuple(map(one, steps))
+
+
+def _inside(step: Step, change: Callable[[Steps], Steps]) -> Step | None:
+    """A step with the steps in it changed; None for one that has none inside."""
+    match step:
+        case Repeat(body=body):
+            return replace(step, body=change(body))
+        case While(condition=condition, body=body):
+            return replace(step, condition=change(condition), body=change(body))
+        case Branch(branches=branches):
+            return replace(step, branches=tuple(map(change, branches)))
+        case Choice(cases=cases, otherwise=otherwise):
+            cases = tuple(replace(case, steps=change(case.steps)) for case in cases)
+            return replace(step, cases=cases, otherwise=change(otherwise))
+    return None

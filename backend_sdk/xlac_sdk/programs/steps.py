@@ -1,0 +1,216 @@
+"""What a program does: launches of kernels, copies, and the host's loops and branches around them.
+
+`program.py` gives all of it too. It is apart because a program that is taken from the cache has no steps left, and
+making these classes is a good part of loading one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from xlac_sdk.kernel_ir.kernel import Kernel, Work
+from xlac_sdk.libraries.library import Problem
+from xlac_sdk.programs.dims import Dim, Shape, Sym, Symbol, at_opt, evaluate
+from xlac_sdk.source import Origin
+
+if TYPE_CHECKING:
+    from xlac_sdk.programs.program import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A pointer into a slot: `offset + sum(counter * stride)` elements from its start."""
+
+    slot: Slot
+    offset: Dim = 0
+    strides: tuple[tuple[str, Dim], ...] = ()  # (counter of an enclosing Repeat, elements a step)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Runs a kernel; one argument for each of its parameters, in order.
+
+    A kernel may be launched for several parts of a model: `origins` are those of this launch.
+    """
+
+    kernel: Kernel
+    arguments: tuple[Argument, ...]
+    sizes: tuple[Dim, ...] = ()
+    origins: tuple[Origin, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copies elements between slots of one dtype that do not overlap."""
+
+    target: Argument
+    source: Argument
+    count: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Runs steps `count` times with `counter` = 0, 1, …; arguments inside may move with it."""
+
+    counter: str
+    count: Dim
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """`loop: condition; if (!*flag) break; body`. The flag is one bool."""
+
+    condition: tuple[Step, ...]
+    flag: Argument
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Runs the branch whose number is the i32 at `index`; out of range runs the last."""
+
+    index: Argument
+    branches: tuple[tuple[Step, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Steps for the calls whose sizes have these values; those that are not named may have any."""
+
+    sizes: tuple[tuple[Symbol, int], ...]
+    steps: tuple[Step, ...]
+
+    def takes(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a call with these sizes, by name, is one of them."""
+        return all(sizes[symbol.name] == value for symbol, value in self.sizes)
+
+    @property
+    def title(self) -> str:
+        """`batch=8, past=1024`"""
+        return ", ".join(f"{symbol.name}={value}" for symbol, value in self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Runs the steps of the first case that takes the sizes of the call, or else `otherwise`, which any call may run."""
+
+    cases: tuple[Case, ...]
+    otherwise: tuple[Step, ...]
+
+    @property
+    def paths(self) -> tuple[tuple[Step, ...], ...]:
+        """The steps of every case, and those of all other calls."""
+        return (*(case.steps for case in self.cases), self.otherwise)
+
+    def path(self, sizes: Mapping[str, int]) -> tuple[Step, ...]:
+        """The steps for a call with these sizes, by name."""
+        return next((case.steps for case in self.cases if case.takes(sizes)), self.otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A whole operation that the target claimed (a library's matmul, say).
+
+    Arguments are its inputs, then its results, then memory that it may use meanwhile, each of the shape in `shapes`,
+    dense and row-major. Shapes and attributes may be said over the program's sizes.
+    """
+
+    name: str
+    arguments: tuple[Argument, ...]
+    shapes: tuple[Shape, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin | None = None
+    work: Work | None = None
+
+    def at(self, sizes: Mapping[str, int]) -> Call:
+        """The same for one set of sizes, by name: shapes and attributes are known."""
+        known = {name: _at(value, sizes) for name, value in self.attributes.items()}
+        return replace(self, shapes=_at(self.shapes, sizes), attributes=known)
+
+
+def _at(value: Any, sizes: Mapping[str, int]) -> Any:
+    match value:
+        case Sym():
+            return evaluate(value, sizes)
+        case tuple():
+            return tuple(_at(part, sizes) for part in value)
+    return value.at(sizes) if isinstance(value, Problem) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Appends (code, time) to a log, for `xlac profile`; code 0 empties the log first.
+
+    The log is a run of i64: how many entries it holds, then the entries, as many as fit. Time counts up at a steady
+    rate that the reader finds out.
+
+    The last `parts` words of it, where there are such, are for a backend whose threads share a launch: how many parts
+    of launches they ran, then (thread, begin, end) of each, as many as fit; thread is what `threading.get_ident` says.
+    """
+
+    log: Argument
+    code: int
+    parts: int = 0
+
+
+Step = Launch | Copy | Repeat | While | Branch | Choice | Call | Stamp
+
+
+def work(steps: tuple[Step, ...]) -> Work:
+    """What steps do: see `Program.work`."""
+    flops = nbytes = 0
+    for step in steps:
+        times, inner = 1, Work()
+        match step:
+            case Launch(kernel=kernel):
+                inner = kernel.work
+            case Call(work=Work() as known):
+                inner = known
+            case Copy(count=count, target=target):
+                inner = Work(0, 2 * at_opt(count) * target.slot.dtype.nbytes)
+            case Repeat(count=count, body=body):
+                times, inner = at_opt(count), work(body)
+            case While(condition=condition, body=body):
+                inner = work((*condition, *body))
+            case Branch(branches=branches):
+                inner = max(map(work, branches), key=lambda one: one.flops, default=Work())
+            case Choice(otherwise=otherwise):
+                inner = work(otherwise)
+        flops, nbytes = flops + times * inner.flops, nbytes + times * inner.bytes
+    return Work(flops, nbytes)
+
+
+def walk(steps: tuple[Step, ...]) -> list[Step]:
+    """All steps, those nested in others after them."""
+    found: list[Step] = []
+    for step in steps:
+        found.append(step)
+        match step:
+            case Repeat(body=body):
+                found += walk(body)
+            case While(condition=condition, body=body):
+                found += walk(condition) + walk(body)
+            case Branch(branches=branches):
+                for branch in branches:
+                    found += walk(branch)
+            case Choice():
+                for path in step.paths:
+                    found += walk(path)
+    return found
+
+
+def touched(steps: tuple[Step, ...]) -> set[Slot]:
+    """The slots that some step reads or writes."""
+    found: set[Slot] = set()
+    for step in walk(steps):
+        match step:
+            case Launch(arguments=arguments) | Call(arguments=arguments):
+                found.update(argument.slot for argument in arguments)
+            case Copy(target=target, source=source):
+                found.update((target.slot, source.slot))
+            case While(flag=argument) | Branch(index=argument) | Stamp(log=argument):
+                found.add(argument.slot)
+    return found

@@ -1,0 +1,44 @@
+"""Where a tensor lies in an argument of a call: its extents, and how far a step along each axis moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.dims import Dim, Shape, evaluate, static
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """Steps and the offset of the first element are in elements."""
+
+    dtype: DType
+    extents: Shape
+    strides: Shape
+    offset: Dim = 0
+
+    def at(self, sizes: Mapping[str, int]) -> Strided:
+        """For one set of sizes."""
+        extents, strides = (tuple(evaluate(size, sizes) for size in shape) for shape in (self.extents, self.strides))
+        return Strided(self.dtype, extents, strides, evaluate(self.offset, sizes))
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no elements, for sizes that are known."""
+        return 0 in self.extents
+
+    def view(self, argument: NDArray[Any]) -> NDArray[Any]:
+        """The tensor as an array over the argument's memory, for sizes that are known."""
+        (offset,) = static((self.offset,))
+        memory = argument.reshape(-1)[offset:]
+        return as_strided(memory, static(self.extents), tuple(step * memory.itemsize for step in static(self.strides)))
+
+    def read(self, argument: NDArray[Any]) -> NDArray[np.float64]:
+        """A copy in float64."""
+        return self.view(argument).astype(np.float64)

@@ -1,0 +1,1 @@
+"""The ground: files, hashes, schemas of JSON, limits."""

@@ -1,0 +1,315 @@
+"""The function that runs a program: launches, copies and host control flow as straight LLVM code.
+
+`run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the inputs' and then the outputs' addresses, which the
+sizes of the call follow, `fixed` to those of constants and the state block (ahead of time: to the block of constants
+itself), `pool` to the threads' pool or is null. A parallel kernel is split into chunks that the pool's threads claim,
+when its work pays for waking them. A program that may run long takes one address more at the end of `io`, of the flag
+that says when to stop (stop.py), and returns why it ended early, or 0. A program with open sizes has `extents(ptr sizes, ptr shapes)` besides, which
+writes the extents of all inputs and outputs one after another: Python's quick way in asks it.
+"""
+
+from __future__ import annotations
+
+from xlac_cpu.emit import layout
+from xlac_cpu.emit.division import is_open, open_split, split
+from xlac_cpu.emit.expressions import Expressions, Style
+from xlac_cpu.emit.spelling import memory
+from xlac_cpu.emit.stop_checks import Looking, Watch
+from xlac_cpu.emit.writer import Writer
+from xlac_cpu.run import stamp
+from xlac_cpu.run.pool import WATCHED
+from xlac_cpu.run.stop import NAME
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Expr, Kernel
+from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.programs.dims import Dim
+from xlac_sdk.programs.program import (
+    Argument,
+    Branch,
+    Call,
+    Choice,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Stamp,
+    Step,
+    While,
+)
+from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.support.limits import went
+
+SEGMENT = 128  # steps in one function: LLVM's time grows faster than a function's length
+
+
+class Driver:
+    """Writes the functions that run steps."""
+
+    def __init__(
+        self, program: Program, symbols: dict[Kernel, str], threads: int, declarations: dict[str, None],
+        style: Style, places: layout.Places | None = None, looks: Looks | None = None,
+    ) -> None:  # fmt: skip
+        self.watch = Watch(looks or Looks(program))
+        self.program, self.symbols, self.threads = program, symbols, threads
+        self.places, self.ahead = places or layout.places(program), places is not None
+        self.state = len(layout.fixed(program))
+        self.declarations, self.style = declarations, style
+        self.functions: list[str] = []
+        self.forks: dict[str, int] = {}  # kernels that the pool runs, and how many words their frame has
+        self.called: dict[str, str] = {}
+        self.parts = stamp.parts(program, style.narrow)  # whose log threads tell their chunks to
+
+    def write(self) -> list[str]:
+        """The text of every function; the last is `run`."""
+        self._function("run", "", self.program.steps, ())
+        if self.program.sizes and not self.ahead:
+            self._extents()
+        return self.functions
+
+    def _extents(self) -> None:
+        body = _Body(self, {}, "sizes", 0)
+        slots = (*self.program.inputs, *self.program.outputs)
+        for place, extent in enumerate(extent for slot in slots for extent in slot.shape):
+            address = body.w.op(f"getelementptr i64, ptr %shapes, i64 {place}")
+            body.w.do(f"store i64 {body.number(extent)}, ptr {address}")
+        self.functions.append(f"define void @extents(ptr %sizes, ptr %shapes) #0 {{\n{body.w.text()}")
+
+    def _function(self, name: str, linkage: str, steps: tuple[Step, ...], counters: tuple[str, ...]) -> None:
+        arrays = len(self.program.inputs) + len(self.program.outputs)
+        body = _Body(self, {counter: f"%c{i}" for i, counter in enumerate(counters)}, "io", arrays)
+        body.stops_at(arrays, len(self.program.sizes))
+        body.steps(steps)
+        body.left()
+        extra = "".join(f", i64 %c{i}" for i in range(len(counters)))
+        self.functions.append(
+            f"define {linkage}{self.watch.result} @{name}(ptr noalias readonly %io, ptr noalias readonly %fixed, ptr %arena, ptr %pool{extra}) #0 {{\n"
+            + body.w.text(f"{self.watch.result} %why" if self.watch.watched else self.watch.result)
+        )
+
+    def segment(self, steps: tuple[Step, ...], counters: tuple[str, ...]) -> str:
+        """A run of steps as a function of its own."""
+        name = f"segment_{len(self.functions)}"
+        self.functions.append("")  # holds the number while nested segments are written
+        at = len(self.functions) - 1
+        self._function(name, "internal ", steps, counters)
+        self.functions[at] = self.functions.pop()
+        return name
+
+
+class _Body(Looking):
+    """The steps of one function."""
+
+    def __init__(self, driver: Driver, counters: dict[str, str], table: str, first: int) -> None:
+        """`table` holds the sizes of the call, from its entry `first` on."""
+        self.driver, self.counters = driver, counters
+        super().__init__(Writer(driver.declarations, narrow=driver.style.narrow), driver.watch)
+        self.frame: tuple[str, int] | None = None
+        self.values = Expressions(self.w, driver.style)
+        for at, symbol in enumerate(driver.program.sizes, first):
+            address = self.w.op(f"getelementptr i64, ptr %{table}, i64 {at}")
+            self.values.names[symbol.identifier] = self.w.op(f"load i64, ptr {address}, !invariant.load !0")
+
+    def number(self, size: Dim) -> str:
+        """A size of the program, for this call."""
+        return str(size) if isinstance(size, int) else self.value(build.lift(size))
+
+    def value(self, expr: Expr) -> str:
+        """What is computed over sizes."""
+        self.values.memo.clear()
+        return self.values.value(expr)
+
+    def steps(self, steps: tuple[Step, ...]) -> None:
+        if len(steps) > SEGMENT:
+            for at in range(0, len(steps), SEGMENT):
+                self.apart(steps[at : at + SEGMENT])
+            return
+        for step in steps:
+            self.begins(step)
+            self.step(step)
+
+    def apart(self, steps: tuple[Step, ...]) -> None:
+        """Steps in a function of their own."""
+        name = self.driver.segment(steps, tuple(self.counters))
+        extra = "".join(f", i64 {text}" for text in self.counters.values())
+        self.run(f"call {self.watch.result} @{name}(ptr %io, ptr %fixed, ptr %arena, ptr %pool{extra})")
+
+    def step(self, step: Step) -> None:
+        went()
+        w = self.w
+        match step:
+            case Launch():
+                self.launch(step)
+            case Copy(target=target, source=source, count=count):
+                if count != 0:
+                    w.declare("void", "llvm.memcpy.p0.p0.i64", "ptr", "ptr", "i64", "i1")
+                    to, start, nbytes = self.pointer(target), self.pointer(source), self.number(count * target.slot.dtype.nbytes)
+                    w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {nbytes}, i1 false)")
+            case Repeat(counter=counter, count=count, body=body):
+                if count != 0:
+                    between = self.now_and_then(self.usual(body))
+                    with w.loop("0", self.number(count), 1, certain=isinstance(count, int), between=between) as text:
+                        before = self.counters
+                        self.counters = {**before, counter: text}
+                        self.steps(body)
+                        self.counters = before
+            case While(condition=condition, flag=flag, body=body):
+                self.repeat_while(condition, flag, body)
+            case Branch(index=index, branches=branches):
+                self.branch(index, branches)
+            case Choice():
+                self.choice(step)
+            case Stamp():
+                stamp.call(w, step, self.pointer, self.number)
+            case Call(name=name):
+                raise UnsupportedError(Diagnostic("XL5104", f"the cpu backend does not claim '{name}'"))
+
+    def repeat_while(self, condition: tuple[Step, ...], flag: Argument, body: tuple[Step, ...]) -> None:
+        w = self.w
+        test, go, out = w.name("test"), w.name("body"), w.name("done")
+        between = self.now_and_then(self.usual((*condition, *body)))
+        w.do(f"br label %{test}")
+        w.label(test)
+        with w.scope():
+            self.steps(condition)
+            value = w.fresh(f"load i8, ptr {self.pointer(flag)}, align 1")
+            w.do(f"br i1 {w.fresh(f'icmp ne i8 {value}, 0')}, label %{go}, label %{out}")
+            w.label(go)
+            self.steps(body)
+            if between is not None:
+                between()
+        w.do(f"br label %{test}")
+        w.label(out)
+
+    def branch(self, index: Argument, branches: tuple[tuple[Step, ...], ...]) -> None:
+        w = self.w
+        kind = memory(index.slot.dtype)
+        value = w.fresh(f"load {kind}, ptr {self.pointer(index)}, align {index.slot.dtype.nbytes}")
+        labels, out = [w.name("case") for _ in branches], w.name("end")
+        cases = " ".join(f"{kind} {i}, label %{label}" for i, label in enumerate(labels))
+        w.do(f"switch {kind} {value}, label %{labels[-1]} [ {cases} ]")
+        for label, steps in zip(labels, branches, strict=True):
+            w.label(label)
+            with w.scope():
+                self.steps(steps)
+            w.do(f"br label %{out}")
+        w.label(out)
+
+    def choice(self, step: Choice) -> None:
+        """Each case is a function: what a call does not run is not between what it runs."""
+        w, out = self.w, self.w.name("end")
+        for case in step.cases:
+            same = [w.op(f"icmp eq i64 {self.values.names[symbol.identifier]}, {value}") for symbol, value in case.sizes]
+            all_same = same[0]
+            for one in same[1:]:
+                all_same = w.op(f"and i1 {all_same}, {one}")
+            taken, other = w.name("case"), w.name("other")
+            w.do(f"br i1 {all_same}, label %{taken}, label %{other}")
+            w.label(taken)
+            with w.scope():
+                self.apart(case.steps)
+            w.do(f"br label %{out}")
+            w.label(other)
+        with w.scope():
+            self.apart(step.otherwise)
+        w.do(f"br label %{out}")
+        w.label(out)
+
+    def launch(self, step: Launch) -> None:
+        w, kernel = self.w, step.kernel
+        symbol = self.driver.symbols[kernel]
+        pointers = [self.pointer(argument) for argument in step.arguments]
+        sizes = [self.number(size) for size in step.sizes]
+        looks = self.watch.watched and bool(self.watch.looks.inside(kernel))
+        if looks:
+            pointers.append("@never" if self.watch.committed else self.stop)
+        given = [f"ptr {p}" for p in pointers] + [f"i64 {size}" for size in sizes]
+        kinds = ["ptr"] * len(pointers) + ["i64"] * len(sizes)
+        loop = kernel.parallel if self.driver.threads > 1 else None
+        if loop is not None:
+            kinds += ["i64", "i64"]
+        self.driver.called.setdefault(symbol, ", ".join(kinds))
+        if loop is None:
+            w.do(f"call void @{symbol}({', '.join(given)})")
+        elif is_open(step):
+            self.values.names.update(zip((v.name for v in kernel.sizes), sizes, strict=True))
+            found = open_split(loop, kernel, self.driver.threads)
+            start, stop, most, size, chunks = map(self.value, (found.start, found.stop, found.most, found.size, found.chunks))
+            worth = w.op(f"icmp sge i64 {most}, 2")
+            self.fork(symbol, given, start, stop, size, chunks, worth, looks)
+        else:
+            division = split(step, self.driver.threads)
+            assert division is not None
+            if division.chunks > 1:
+                start, stop, size, chunks = map(str, (division.start, division.stop, division.size, division.chunks))
+                self.fork(symbol, given, start, stop, size, chunks, looks=looks)
+            elif division.stop > division.start:
+                w.do(f"call void @{symbol}({', '.join([*given, f'i64 {division.start}', f'i64 {division.stop}'])})")
+        if looks:
+            self.look()  # what it wrote is not whole if it left
+
+    def fork(
+        self, symbol: str, given: list[str], start: str, stop: str, size: str, chunks: str, worth: str = "", looks: bool = False
+    ) -> None:  # fmt: skip
+        """A parallel launch: by the pool in chunks, or whole where there is none (or it is not `worth` it)."""
+        w = self.w
+        whole = ", ".join([*given, f"i64 {start}", f"i64 {stop}"])
+        words = [*given, *(f"i64 {n}" for n in (start, stop, size))]
+        words += [f"ptr {self.pointer(stamp.region(first))}" for first in self.driver.parts]
+        self.driver.forks.setdefault(symbol, sum(word.startswith("ptr ") for word in given))
+        alone, together, out = w.name("alone"), w.name("together"), w.name("end")
+        if worth:
+            pool = w.op("icmp ne ptr %pool, null")
+            w.do(f"br i1 {w.op(f'and i1 {pool}, {worth}')}, label %{together}, label %{alone}")
+        else:
+            w.do(f"br i1 {w.op('icmp eq ptr %pool, null')}, label %{alone}, label %{together}")
+        w.label(alone)
+        w.do(f"call void @{symbol}({whole})")
+        w.do(f"br label %{out}")
+        w.label(together)
+        with w.scope():
+            frame = self.frame_of(len(words))
+            for i, word in enumerate(words):
+                w.do(f"store {word}, ptr {w.op(f'getelementptr i64, ptr {frame}, i64 {i}')}")
+            to = f"ptr %pool, ptr @{symbol}.chunk, ptr {frame}, i64 {chunks}"
+            if looks and not self.watch.committed:
+                fork = w.fresh(f"load ptr, ptr {w.op(f'getelementptr i8, ptr %pool, i64 {WATCHED}')}")
+                w.do(f"call void {fork}({to}, ptr @{NAME}, ptr {self.stop})")
+            else:
+                fork = w.fresh("load ptr, ptr %pool")
+                w.do(f"call void {fork}({to})")
+        w.do(f"br label %{out}")
+        w.label(out)
+
+    def frame_of(self, words: int) -> str:
+        """The stack cells that hold a parallel launch's arguments; one stretch serves a whole function."""
+        name, most = self.frame or ("%frame", 0)
+        self.frame = (name, max(most, words))
+        self.w.entry[:] = [line for line in self.w.entry if not line.startswith("  %frame = ")]
+        self.w.entry.append(f"  %frame = alloca [{self.frame[1]} x i64], align 8")
+        return name
+
+    def pointer(self, argument: Argument) -> str:
+        """The address that an argument stands for."""
+        w, slot = self.w, argument.slot
+        base, at = self.driver.places[slot]
+        match base:
+            case "arena":
+                pointer = w.op(f"getelementptr i8, ptr %arena, i64 {at}") if at else "%arena"
+            case "state":
+                block = self.entry_load("fixed", self.driver.state)
+                pointer = w.op(f"getelementptr i8, ptr {block}, i64 {at}")
+            case "block":
+                pointer = w.op(f"getelementptr i8, ptr %fixed, i64 {at}") if at else "%fixed"
+            case _:
+                pointer = self.entry_load(base, at)
+        kind = memory(slot.dtype)
+        if argument.offset:
+            pointer = w.op(f"getelementptr {kind}, ptr {pointer}, i64 {self.number(argument.offset)}")
+        for counter, stride in argument.strides:
+            moved = w.op(f"mul i64 {self.counters[counter]}, {self.number(stride)}")
+            pointer = w.op(f"getelementptr {kind}, ptr {pointer}, i64 {moved}")
+        return pointer
+
+    def entry_load(self, table: str, at: int) -> str:
+        address = self.w.op(f"getelementptr ptr, ptr %{table}, i64 {at}")
+        return self.w.op(f"load ptr, ptr {address}, !invariant.load !0")

@@ -1,0 +1,117 @@
+"""A program as LLVM IR files: kernels in modules of bounded size, and the driver."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING
+
+from xlac_cpu.emit import chunks, driver, function, layout, outlined
+from xlac_cpu.emit.expressions import Style
+from xlac_cpu.emit.function import Text
+from xlac_cpu.machine import Machine
+from xlac_cpu.run import stamp, stop
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.lowering.legalize import legalize
+from xlac_sdk.lowering.stop_checks import Looks
+from xlac_sdk.programs.program import Program
+from xlac_sdk.support.limits import look
+from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+KERNELS = 32  # in one module
+LETTERS = 400_000  # of kernel text in one module
+
+
+@cache
+def template(name: str, trim: bool = False) -> Template:
+    """A template of this package; `trim` takes away the lines that hold its instructions only."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("xlac_cpu"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+        trim_blocks=trim,
+        lstrip_blocks=trim,
+    )
+    return environment.get_template(name)
+
+
+def emit(
+    program: Program, target: Target, machine: Machine, places: layout.Places | None = None
+) -> dict[str, str]:
+    """The program's modules by file name; `program.ll` holds `run`. Equal kernels are written once.
+
+    `places` says where slots are when the program is compiled ahead of time.
+    """
+    verify_program(program)
+    style = Style(
+        machine.half, target.threads > 1, machine.fence, eager=not machine.is_x86, ternary=machine.masked,
+        narrow=machine.pointer_bits == 32, calls=outlined.missing(target) if target.size else frozenset(),
+    )  # fmt: skip
+    spelled = outlined.calling(target) if target.size else target
+    fast = program.facts.get("precision") == "fast"
+    aligns = layout.alignments(program)
+    symbols: dict[Kernel, str] = {}
+    written: dict[Text, str] = {}
+    groups: list[_Group] = [_Group()]
+    legal = {kernel: legalize(kernel, spelled, fast) for kernel in program.kernels}
+    looks = Looks(program, legal)
+    for kernel in program.kernels:
+        look()
+        needed: dict[str, None] = {}
+        text = function.write(legal[kernel], aligns[kernel], style, needed, looks.inside(kernel) if looks.long else function.NEVER)
+        symbol = written.get(text)
+        if symbol is None:
+            symbol = written[text] = f"k{len(written)}_{kernel.name}"
+            if len(groups[-1].functions) >= KERNELS or groups[-1].size + text.letters > LETTERS:
+                groups.append(_Group())
+            groups[-1].add(symbol, text, needed)
+        symbols[kernel] = symbol
+    group = groups[-1]
+    main = driver.Driver(program, symbols, target.threads, group.declarations, style, places, looks)
+    functions = main.write()
+    counts = {symbols[k]: len(k.sizes) for k in symbols}
+    looking = {symbols[k] for k in symbols if main.watch.watched and looks.inside(k)}
+    functions += [
+        chunks.chunk(symbol, pointers, counts[symbol], symbol in looking, stamp.counter(machine) if main.parts else "")
+        for symbol, pointers in main.forks.items()
+    ]
+    functions += [stamp.text(machine, group.declarations)] if stamp.stamped(program) else []
+    functions += [stamp.part(machine, first.parts, group.declarations) for first in main.parts]
+    functions += [stop.text(machine, places is not None, group.declarations)] if main.watch.watched else []
+    outside = [(symbol, kinds) for symbol, kinds in main.called.items() if symbol not in group.functions]
+    sources = {f"kernels_{i}.ll": _render(machine, g, [], []) for i, g in enumerate(groups[:-1])}
+    shared = _Group()
+    if style.calls:
+        shared.functions = outlined.functions(legal.values(), target, style, fast, shared.declarations)
+    if shared.functions:
+        sources["functions.ll"] = _render(machine, shared, [], [])
+    return {"program.ll": _render(machine, group, functions, outside), **sources}
+
+
+class _Group:
+    """Kernels that share a module."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, str] = {}
+        self.declarations: dict[str, None] = {}
+        self.size = 0
+
+    def add(self, symbol: str, text: Text, needed: dict[str, None]) -> None:
+        self.functions[symbol] = text.named(symbol)
+        self.declarations.update(needed)
+        self.size += text.letters
+
+
+def _render(machine: Machine, group: _Group, functions: list[str], outside: list[tuple[str, str]]) -> str:
+    parts = [f"; xlac {json.dumps(machine.settings, sort_keys=True)}", f'target triple = "{machine.triple}"', ""]
+    parts += group.declarations
+    parts += [f"declare hidden void @{symbol}({parameters})" for symbol, parameters in outside]
+    parts += [f"\n{function}" for function in (*group.functions.values(), *functions)]
+    return "\n".join([*parts, "", f"attributes #0 = {{ {machine.attributes} }}", "!0 = !{i32 1}", ""])

@@ -1,0 +1,107 @@
+"""The parts of a driver function that look whether the call is to stop: between steps, and turns of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlac_cpu.emit.writer import Writer
+from xlac_cpu.run import stop
+from xlac_sdk.lowering.stop_checks import GRAIN, LAUNCH, Looks
+from xlac_sdk.programs.program import Step
+
+OFTEN = 5e6  # nanoseconds of steps after which a program looks
+TURNS = 1024  # of a loop, after which it does
+
+
+class Watch:
+    """What the functions of one program have in common: whether they look, and whether they still do."""
+
+    def __init__(self, looks: Looks) -> None:
+        self.looks, self.watched = looks, looks.long
+        self.result = "i32" if self.watched else "void"
+        self.committed = False  # from here on, as the text is written, a call is finished
+
+
+class Looking:
+    """A function of steps that may look."""
+
+    def __init__(self, writer: Writer, watch: Watch) -> None:
+        self.w, self.watch = writer, watch
+        self.stop, self.since = "", 0.0  # what it looks at; nanoseconds since then
+
+    def stops_at(self, arrays: int, sizes: int) -> None:
+        """Finds what to look at behind the arrays and the sizes of a call."""
+        if not self.watch.watched:
+            return
+        place = self.w.op(f"getelementptr {'i64' if sizes else 'ptr'}, ptr %io, i64 {arrays + sizes}")
+        self.stop = self.w.op(f"load ptr, ptr {place}, !invariant.load !0")
+
+    def begins(self, step: Step) -> None:
+        """Looks before a step when there was enough work since the last time."""
+        watch = self.watch
+        if not watch.watched:
+            return
+        watch.committed |= step is watch.looks.committed
+        work = watch.looks.usual((step,))
+        if self.since + work > OFTEN and self.since > 0:
+            self.look()
+        self.since += work
+
+    def look(self) -> None:
+        """Leaves the function if the call is to stop."""
+        if not self.watch.committed:
+            stop.look(self.w, self.stop)
+            self.since = 0.0
+
+    def run(self, call: str) -> None:
+        """Calls a function of steps, and leaves when it left."""
+        if not self.watch.watched:
+            self.w.do(call)
+            return
+        go = self.w.name("on")
+        early = self.w.fresh(f"icmp ne i32 {self.w.fresh(call)}, 0")
+        self.w.do(f"br i1 {early}, label %leave, label %{go}")
+        self.w.label(go)
+
+    def left(self) -> None:
+        """The end of a function: 0, or why it ended early."""
+        w = self.w
+        if not self.watch.watched:
+            return
+        w.do("br label %whole")
+        w.label("leave")
+        early = w.fresh(f"load atomic i32, ptr {self.stop} monotonic, align 4")
+        w.do("br label %end")
+        w.label("whole")
+        w.do("br label %end")
+        w.label("end")
+        w.do(f"%why = phi i32 [ {early}, %leave ], [ 0, %whole ]")
+
+    def now_and_then(self, turn: float) -> Callable[[], None] | None:
+        """What a loop does between turns of so many nanoseconds; None where it never looks."""
+        if not self.watch.watched or self.watch.committed:
+            return None
+        turns = 1
+        while turns < TURNS and 2 * turns * max(turn, LAUNCH) <= GRAIN:
+            turns *= 2
+        if turns == 1:
+            return self.look
+        w, count = self.w, self.w.stack("i32")
+        self.w.entry.append(f"  store i32 0, ptr {count}")
+
+        def look() -> None:
+            more = w.fresh(f"add i32 {w.fresh(f'load i32, ptr {count}')}, 1")
+            w.do(f"store i32 {more}, ptr {count}")
+            due, go = w.name("due"), w.name("on")
+            over = w.fresh(f"icmp eq i32 {w.fresh(f'and i32 {more}, {turns - 1}')}, 0")
+            w.do(f"br i1 {over}, label %{due}, label %{go}")
+            w.label(due)
+            self.look()
+            w.do(f"br label %{go}")
+            w.label(go)
+
+        return look
+
+    def usual(self, steps: tuple[Step, ...]) -> float:
+        """Nanoseconds that steps take, where that matters."""
+        return self.watch.looks.usual(steps) if self.watch.watched else 0.0

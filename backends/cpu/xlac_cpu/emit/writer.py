@@ -1,0 +1,134 @@
+"""Collects the instructions of one function: names, blocks, and the values already computed.
+
+A pure instruction that was written before in a block that dominates this one is not written again, so
+shared index arithmetic costs its text once and LLVM needs no pass for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from xlac_cpu.emit.spelling import is_literal
+
+NARROW = 1 << 31  # what 32 bits count to, with a sign
+
+
+class Writer:
+    """The body of a function being written."""
+
+    def __init__(self, declarations: dict[str, None], ternary: bool = False, narrow: bool = False) -> None:
+        self.lines: list[str] = []
+        self.entry: list[str] = []  # allocas: they belong at the function's start
+        self.block = "entry"
+        self.declarations = declarations
+        self.ternary = ternary  # the machine combines the bits of three operands in one instruction (AVX-512)
+        self.narrow = narrow  # addresses have 32 bits: counters that fit are counted in so many
+        self._count = 0
+        self._known: dict[str, str] = {}
+        self._called: set[str] = set()  # functions whose declarations are there
+        self._trail: list[str] = []
+
+    def op(self, text: str) -> str:
+        """The name of a pure instruction's result."""
+        name = self._known.get(text)
+        if name is None:
+            self._count += 1
+            name = f"%t{self._count}"
+            self.lines.append(f"  {name} = {text}")
+            self._known[text] = name
+            self._trail.append(text)
+        return name
+
+    def fresh(self, text: str) -> str:
+        """The name of the result of an instruction that reads or writes memory."""
+        self._count += 1
+        name = f"%t{self._count}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """An instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    def name(self, hint: str) -> str:
+        """A label or local name not used before."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self.block = name
+
+    def stack(self, kind: str, align: int = 0) -> str:
+        """A stack cell, made at the function's start."""
+        self._count += 1
+        name = f"%s{self._count}"
+        self.entry.append(f"  {name} = alloca {kind}" + (f", align {align}" if align else ""))
+        return name
+
+    def declare(self, result: str, name: str, *operands: str) -> str:
+        """Notes that an outside function is used; returns its name."""
+        self.declarations.setdefault(f"declare {result} @{name}({', '.join(operands)})")
+        return name
+
+    def intrinsic(self, name: str, result: str, *operands: tuple[str, str], flags: str = "") -> str:
+        """A call of a pure function with (type, value) operands."""
+        if name not in self._called:
+            self._called.add(name)
+            self.declare(result, name, *(kind for kind, _ in operands))
+        given = ", ".join([f"{kind} {value}" for kind, value in operands])
+        return self.op(f"call {flags}{result} @{name}({given})")
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed inside is forgotten afterwards: code that follows may not have come through it."""
+        mark = len(self._trail)
+        yield
+        for text in self._trail[mark:]:
+            del self._known[text]
+        del self._trail[mark:]
+
+    @contextmanager
+    def loop(
+        self, start: str, stop: str, step: int, kind: str = "i64", order: str = "s", certain: bool = False,
+        between: Callable[[], None] | None = None,
+    ) -> Iterator[str]:  # fmt: skip
+        """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at least once.
+
+        `between` writes what is done between two turns.
+        """
+        whole = kind
+        if self.narrow and kind == "i64" and is_literal(start) and is_literal(stop):
+            kind = "i32" if int(start) >= -NARROW and int(stop) + step < NARROW else kind
+        head, latch, out = self.name("loop"), self.name("next"), self.name("done")
+        back = self.name("again") if between else latch  # the block that goes back to the head
+        before = self.block
+        if certain:
+            self.do(f"br label %{head}")
+        else:
+            self.do(f"br i1 {self.op(f'icmp {order}lt {kind} {start}, {stop}')}, label %{head}, label %{out}")
+        counter, after = f"%{self.name('i')}", f"%{self.name('n')}"
+        self.label(head)
+        self.do(f"{counter} = phi {kind} [ {start}, %{before} ], [ {after}, %{back} ]")
+        with self.scope():
+            yield counter if kind == whole else self.op(f"sext {kind} {counter} to {whole}")
+        self.do(f"br label %{latch}")
+        self.label(latch)
+        self.do(f"{after} = add {'nsw ' if order == 's' else 'nuw '}{kind} {counter}, {step}")
+        more = self.fresh(f"icmp {order}lt {kind} {after}, {stop}")
+        if between is None:
+            self.do(f"br i1 {more}, label %{head}, label %{out}")
+        else:
+            look = self.name("look")
+            self.do(f"br i1 {more}, label %{look}, label %{out}")
+            self.label(look)
+            with self.scope():
+                between()
+            self.do(f"br label %{back}")
+            self.label(back)
+            self.do(f"br label %{head}")
+        self.label(out)
+
+    def text(self, result: str = "void") -> str:
+        return "\n".join(["entry:", *self.entry, *self.lines, f"  ret {result}", "}"])

@@ -1,0 +1,88 @@
+"""Puts objects into this process: one linker for all programs, one library for each."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from xlac_cpu.llvm.code import Code
+from xlac_cpu.llvm.objects import code_generator
+from xlac_cpu.machine import host
+from xlac_sdk.programs.program import Program
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+_lock = threading.Lock()
+_numbers = count()
+_linker: list[Any] = []  # the one linker, made at first use and kept: code of running threads lives in it
+
+
+def loaded(artifact: Path, program: Program) -> Code:
+    """The code of an artefact, a static library of a program's objects."""
+    found = members(artifact.read_bytes())
+    return Code(*load([*found.values()], ("run", *(("extents",) if program.sizes else ()))))
+
+
+def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[str, int]]:
+    """Links objects and gives the addresses of exports; the code lives as long as the first result."""
+    import llvmlite.binding as llvm
+
+    library = llvm.JITLibraryBuilder().add_current_process()
+    for image in objects:
+        library.add_object_img(image)
+    for name in exports:
+        library.export_symbol(name)
+    with _lock:
+        if not _linker:
+            _linker.append(llvm.create_lljit_compiler(code_generator(host()), use_jit_link=True))
+        tracker = library.link(_linker[0], f"xlac{next(_numbers)}")
+    return tracker, {name: tracker[name] for name in exports}
+
+
+# ---- an artefact: the objects of a program in one file, as `ar` keeps them ------------------------
+
+_MAGIC = b"!<arch>\n"
+
+
+def archive(objects: Sequence[bytes], names: Sequence[str] = (), index: Sequence[str] = ()) -> bytes:
+    """Objects as a static library. Without times, owners or paths: equal objects, equal bytes.
+
+    `index`: the symbols of the first object, which linkers look up before they open it.
+    """
+    parts = [_MAGIC]
+    if index:
+        text = b"".join(name.encode() + b"\0" for name in index)
+        length = 4 + 4 * len(index) + len(text)
+        first = len(_MAGIC) + 60 + length + length % 2
+        parts.append(_member("/", struct.pack(f">{len(index) + 1}I", len(index), *[first] * len(index)) + text))
+    for i, image in enumerate(objects):
+        parts.append(_member(f"{names[i] if names else f'{i}.o'}/", image))
+    return b"".join(parts)
+
+
+def _member(name: str, data: bytes) -> bytes:
+    header = f"{name[-16:]:<16}{0:<12}{0:<6}{0:<6}{0o644:<8o}{len(data):<10}`\n".encode()
+    return header + data + b"\n" * (len(data) % 2)
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    """The objects of a static library written by `archive`, by name."""
+    found: dict[str, bytes] = {}
+    at = len(_MAGIC)
+    try:
+        if not data.startswith(_MAGIC):
+            raise ValueError
+        while at < len(data):
+            header = struct.unpack_from("60s", data, at)[0]
+            size = int(header[48:58])
+            if header[58:] != b"`\n" or at + 60 + size > len(data):
+                raise ValueError
+            found[header[:16].decode("latin-1").rstrip(" /")] = data[at + 60 : at + 60 + size]
+            at += 60 + size + size % 2
+    except (ValueError, struct.error):
+        problem = "the compiled program is damaged: not a whole library of objects"
+        raise UnsupportedError(Diagnostic("XL5108", problem, hint="build it again")) from None
+    return found

@@ -1,0 +1,107 @@
+"""LLVM at work: text to optimised module, object or assembly."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from xlac_cpu.llvm import resident
+from xlac_cpu.machine import Machine, ask, host
+from xlac_sdk.source import Diagnostic, XlacError
+from xlac_sdk.support.limits import limited
+
+LONG = 64 << 10  # characters of a text that LLVM works on for so long that a millisecond more is not felt
+
+
+class CodeError(XlacError):
+    """LLVM refused text that we wrote: our bug."""
+
+    exit_code = 70
+
+
+def machine_of(text: str) -> Machine:
+    """The machine that a module's first line says it was written for."""
+    return Machine(**json.loads(text[: text.index("\n")].removeprefix("; xlac ")))
+
+
+def object_code(text: str, sparing: bool = False) -> bytes:
+    """The object file of a module, made with little memory where `sparing`; in another process when it is for another kind of machine."""
+    machine = machine_of(text)
+    if machine.arch != host().arch or limited():  # a process can be ended, LLVM inside of this one cannot
+        return ask({"do": "object", "triple": machine.triple, "text": text})
+    return compile_here(text, machine, sparing)
+
+
+def assembly(text: str) -> str:
+    """The assembly of a module, optimised as its object is."""
+    machine = machine_of(text)
+    if machine.arch != host().arch:
+        return ask({"do": "assembly", "triple": machine.triple, "text": text}).decode()
+    optimised, generator = optimise(text, machine)
+    return str(generator.emit_assembly(optimised))
+
+
+def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
+    """The object of a module. What optimising took of LLVM's library is given back first: generating code takes other parts."""
+    optimised, generator = optimise(text, machine)
+    if sparing or len(text) >= LONG:
+        resident.give_back()
+    return bytes(generator.emit_object(optimised))
+
+
+def optimise(text: str, machine: Machine) -> tuple[Any, Any]:
+    """A parsed and optimised module, and the code generator for it.
+
+    Vectors and unrolling are explicit in the text, so three passes do what -O3 does in a tenth of its time.
+    """
+    import llvmlite.binding as llvm
+
+    generator = code_generator(machine)
+    try:
+        module = llvm.parse_assembly(text)
+        module.data_layout = str(generator.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise CodeError(
+            Diagnostic("XL9101", f"LLVM refuses the text that the cpu backend wrote: {error}")
+        ) from error
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    builder = llvm.create_pass_builder(generator, options)
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    for one in module.functions:
+        if not one.is_declaration:
+            passes.run(one, builder)
+    return module, generator
+
+
+def shrink(module: Any, generator: Any) -> None:
+    """Does over a whole module what makes code small: what is called once is written where it is called, and the like."""
+    import llvmlite.binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(generator, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+@cache
+def code_generator(machine: Machine) -> Any:
+    """LLVM's code generator for a machine: position-independent code, so that objects may be kept and moved."""
+    import llvmlite.binding as llvm
+
+    if machine.arch == host().arch:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    kind = llvm.Target.from_triple(machine.triple)
+    reloc = "static" if machine.arch.startswith("wasm") else "pic"
+    made = kind.create_target_machine(cpu=machine.cpu, features=machine.features, opt=3, reloc=reloc, codemodel="default")
+    resident.give_back()
+    return made

@@ -1,0 +1,156 @@
+"""Uses LLVM where it may abort: run as a process, one JSON question on stdin, the answer on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from typing import Any
+
+from xlac_cpu.ahead.unit import unit_of
+from xlac_cpu.llvm.link import archive
+from xlac_cpu.llvm.objects import code_generator, compile_here, machine_of, optimise
+from xlac_cpu.machine import Machine
+
+PROBE = """; xlac
+target triple = "{triple}"
+define void @multiply(ptr %a, ptr %b) #0 {{
+  %x = load <16 x float>, ptr %a, align 4
+  %y = load <16 x float>, ptr %b, align 4
+  %z = call <16 x float> @llvm.fma.v16f32(<16 x float> %x, <16 x float> %y, <16 x float> %y)
+  store <16 x float> %z, ptr %b, align 4
+  ret void
+}}
+define void @widen(ptr %a, ptr %b) #0 {{
+  %x = load <8 x half>, ptr %a, align 2
+  %y = fpext <8 x half> %x to <8 x float>
+  store <8 x float> %y, ptr %b, align 4
+  ret void
+}}
+define void @masked(ptr %a, ptr %b, <64 x i1> %m) #0 {{
+  %x = call <64 x i8> @llvm.masked.load.v64i8.p0(ptr align 1 %a, <64 x i1> %m, <64 x i8> zeroinitializer)
+  store <64 x i8> %x, ptr %b, align 1
+  ret void
+}}
+declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
+declare <64 x i8> @llvm.masked.load.v64i8.p0(ptr, <64 x i1>, <64 x i8>)
+attributes #0 = {{ nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }}
+"""
+
+
+def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
+    """What the machine can do, read from what LLVM makes of a few vector instructions."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        kind = llvm.Target.from_triple(triple)
+    except RuntimeError:
+        return {"triple": triple}
+    known, names = _listed(lambda: kind.create_target_machine(cpu="help"))
+    if cpu and cpu not in known:
+        return {"cpus": known}
+    machine = Machine(triple, cpu, features)
+    module, generator = optimise(PROBE.format(triple=triple), machine)
+    assembly = str(generator.emit_assembly(module))
+    parts = dict(
+        zip(
+            ("multiply", "widen", "masked"),
+            re.split(r"\n_?(?:multiply|widen|masked):", assembly)[1:],
+            strict=True,
+        )
+    )
+    width = 16
+    if re.search(r"\bzmm\d", parts["multiply"]):
+        width = 64
+    elif re.search(r"\bymm\d", parts["multiply"]):
+        width = 32
+    elif not re.search(r"mulps|xmm|\bv\d+\.4s|\bq\d+\b|v128|f32x4|vsetiv", parts["multiply"]):
+        width = 0
+    if re.match("(arm|thumb)(?!64)", triple):
+        width = 0  # NEON of 32-bit processors takes numbers below 2^-126 for zero: its results would differ
+    full = width == 64 and "zmm" in parts["masked"]  # bytes too: AVX-512BW
+    if width == 64 and not full:
+        width = 32
+    return {
+        "cpus": known,
+        "features": names,
+        "vector_bytes": width,
+        "fma": "fmaf" not in parts["multiply"],
+        "half": not re.search(r"extendhfsf|gnu_h2f", parts["widen"]),
+        "lacks": lacking(machine),
+        "masked": full,
+        "gathers": full,
+    }
+
+
+def lacking(machine: Machine) -> str:
+    """The functions on floats that LLVM would call the C library for, each with its type."""
+    lines = [f'; xlac\ntarget triple = "{machine.triple}"']
+    intrinsics = {"floor": 1, "ceil": 1, "trunc": 1, "roundeven": 1, "sqrt": 1, "fma": 3}
+    for name, count in intrinsics.items():
+        for kind, dtype in (("float", "f32"), ("double", "f64")):
+            operands = ", ".join([f"{kind} %x"] * count)
+            lines += [
+                f"declare {kind} @llvm.{name}.{dtype}({', '.join([kind] * count)})",
+                f"define void @try_{name}_{dtype}(ptr %p) nounwind {{",
+                f"  %x = load {kind}, ptr %p\n  %y = call {kind} @llvm.{name}.{dtype}({operands})",
+                f"  store {kind} %y, ptr %p\n  ret void\n}}",
+            ]
+    module, generator = optimise("\n".join(lines), machine)
+    assembly = str(generator.emit_assembly(module))
+    called = re.findall(rf"\s_?({'|'.join(intrinsics)})(f?)(?:@\w+|\(PLT\))?$", assembly, re.MULTILINE)
+    found = {f"{'round' if name == 'roundeven' else name}.{'f32' if single else 'f64'}" for name, single in called}
+    return " ".join(sorted(found))
+
+
+def _listed(ask: Any) -> tuple[list[str], list[str]]:
+    """The CPUs and their features that LLVM prints on the process's error stream."""
+    with tempfile.TemporaryFile() as caught:
+        kept = os.dup(2)
+        os.dup2(caught.fileno(), 2)
+        try:
+            ask()
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+        caught.seek(0)
+        text = caught.read().decode()
+    cpus, _, features = text.partition("Available features")
+    return re.findall(r"^ +(\S+) +- Select the \S+ processor", cpus, re.MULTILINE), re.findall(r"^ +(\S+) +- ", features, re.MULTILINE)
+
+
+def keep_to(memory: int) -> None:
+    """Lets the process take so many bytes more; what LLVM is refused ends it."""
+    import resource
+    from pathlib import Path
+
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def main() -> None:
+    question = json.load(sys.stdin)
+    if question.get("memory"):
+        code_generator(machine_of(question["text"]))  # libraries are mapped before, for they are no memory that work takes
+        keep_to(question["memory"])
+    match question["do"]:
+        case "probe":
+            answer = json.dumps(probe(question["triple"], question["cpu"], question["features"])).encode()
+        case "object":
+            answer = compile_here(question["text"], machine_of(question["text"]))
+        case "units":
+            answer = archive([unit_of(facts).compiled(question["form"]) for facts in question["units"]])
+        case "assembly":
+            machine = machine_of(question["text"])
+            answer = str(
+                code_generator(machine).emit_assembly(optimise(question["text"], machine)[0])
+            ).encode()
+    sys.stdout.buffer.write(answer)
+
+
+if __name__ == "__main__":
+    main()

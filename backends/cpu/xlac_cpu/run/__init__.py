@@ -1,0 +1,1 @@
+"""Loaded programs: calls, thread pools, stopping."""

@@ -1,0 +1,144 @@
+"""A loaded program: its code, its constants in place, and the ways to call it."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from xlac_cpu.emit import layout
+from xlac_cpu.llvm.code import Code
+from xlac_cpu.run import fastcall, pool, watch
+from xlac_sdk.backend import Array
+from xlac_sdk.host import mapped, stopping
+from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.sizes import of_call
+from xlac_sdk.target import Target
+
+WATCHED, TEARS = stopping.LONG, "stopping tears state"  # of a program's facts
+QUICK = 16  # calls after which a program gets a function of its own: making that takes as long as hundreds of them
+LONG = "runs long"  # of a program's facts: other Python threads may run during a call
+PLACED = 1 << 20  # bytes up to which a constant is copied to get a cache line's alignment
+
+
+class CpuExecutable:
+    """Callable from several threads at once; calls of a program that keeps state take turns."""
+
+    def __init__(self, code: Code, program: Program, target: Target) -> None:
+        self.program, self._code = program, code
+        self._constants = [_placed(program.constants[slot.symbol]) for slot in layout.fixed(program)]
+        self._mapped = mapped.files_of(self._constants)
+        self._state = _aligned(program.state_bytes)
+        self._state[:] = 0
+        kept = [*self._constants, self._state]
+        self._fixed = (ctypes.c_void_p * len(kept))(*(_address(array) for array in kept))
+        self._pool = pool.of(target.threads, code) if target.threads > 1 else 0
+        self._watched, self._tears = watching(program)
+        self._torn = False
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int32 if self._watched else None, *[ctypes.c_void_p] * 4)(code.addresses["run"])
+        self._turn = threading.Lock() if program.state_bytes else None
+        self._arenas: list[Array] = []
+        self._calls = count(1)
+        self.fast: Callable[..., Any] | None = None
+        if fastcall.EXPORTS[0] in code.addresses:
+            self.quicken()
+
+    def quicken(self) -> None:
+        """Makes `fast`, unless calls take turns or this Python is one that it does not know."""
+        if self._turn is None and fastcall.supported():
+            program, addresses = self.program, self._code.addresses
+            if fastcall.EXPORTS[0] not in addresses:
+                addresses = {**addresses, **fastcall.code().addresses}
+            long = program.facts[LONG] if LONG in program.facts else _long(program)
+            fast = fastcall.function(program, addresses, ctypes.addressof(self._fixed), self._pool, long, self._watched, self)
+            self.fast = mapped.watching(fast, self._mapped)
+            self._arenas.clear()  # it has its own
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Reads `inputs`, writes `outputs`: C-contiguous arrays by name, of their slots' types and shapes."""
+        mapped.check(self._mapped)
+        arrays = [inputs[slot.name] for slot in self.program.inputs]
+        arrays = [array if _address(array) % slot.dtype.nbytes == 0 else array.copy()
+                  for array, slot in zip(arrays, self.program.inputs, strict=True)]  # fmt: skip
+        arrays += [outputs[slot.name] for slot in self.program.outputs]
+        sizes = of_call(self.program, inputs)
+        self.at([*map(_address, arrays), *(sizes[symbol.name] for symbol in self.program.sizes)])
+        if next(self._calls) == QUICK and self.fast is None:  # of several threads, one counts to it
+            self.quicken()
+
+    def at(self, words: Sequence[int]) -> None:
+        """`run` on memory by address: of inputs, then outputs, then the program's sizes. Nothing is checked."""
+        if self._turn is None:
+            self._call(words)
+            return
+        with self._turn:
+            if self._torn:
+                raise stopping.torn()
+            self._call(words)
+
+    def reset(self) -> None:
+        """Sets the state to zero."""
+        if self._turn is not None:
+            with self._turn:
+                self._state[:] = 0
+                self._torn = False
+
+    def _call(self, words: Sequence[int]) -> None:
+        try:
+            arena = self._arenas.pop()
+        except IndexError:
+            arena = _aligned(self.program.arena_bytes)
+        if not self._watched:
+            self._run((ctypes.c_void_p * len(words))(*words), self._fixed, _address(arena), self._pool)
+            self._arenas.append(arena)
+            return
+        block = watch.block()
+        table = (ctypes.c_void_p * (len(words) + 1))(*words, ctypes.addressof(block))
+        why = self._run(table, self._fixed, _address(arena), self._pool)
+        self._arenas.append(arena)
+        self._torn = why != 0 and self._tears
+        watch.ended(block, why)
+
+
+def watching(program: Program) -> tuple[bool, bool]:
+    """Whether a program looks if it is to stop, and whether stopping it may leave its state half changed."""
+    if WATCHED in program.facts:
+        return program.facts[WATCHED], program.facts[TEARS]
+    from xlac_sdk.lowering.stop_checks import Looks
+
+    looks = Looks(program)
+    return looks.long, looks.tears
+
+
+def _long(program: Program) -> bool:
+    """Whether a call takes so long that other threads of Python should run meanwhile."""
+    from xlac_cpu import duration
+
+    return duration.estimate(program.steps) > fastcall.RELEASE
+
+
+def _aligned(nbytes: int) -> Array:
+    """Bytes that start on a cache line, their contents undefined."""
+    block = np.empty(nbytes + layout.ALIGNMENT, np.uint8)
+    at = -_address(block) % layout.ALIGNMENT
+    return block[at : at + nbytes]
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _placed(array: Array) -> Array:
+    """A constant where kernels can read it: where it is, unless it is small and in a file of the user's, or ill-placed."""
+    array = np.ascontiguousarray(array)
+    at = _address(array)
+    theirs = array.nbytes <= PLACED and mapped.file_of(array) is not None
+    if (at % layout.ALIGNMENT == 0 and not theirs) or (array.nbytes > PLACED and at % array.dtype.itemsize == 0):
+        return array
+    copy = _aligned(array.nbytes)
+    copy[:] = array.reshape(-1).view(np.uint8)
+    return copy.view(array.dtype).reshape(array.shape)

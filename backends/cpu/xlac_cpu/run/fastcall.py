@@ -1,0 +1,174 @@
+"""The quick way into a program: a C function over NumPy arrays, made by LLVM instead of a C compiler.
+
+It is written once for all programs and driven by a plan, a block of memory that says what each input must
+be and what to allocate. It relies on how CPython (with its lock, 64 bits, not a debug build) and NumPy lay
+out objects; elsewhere there is none, and programs are called through ctypes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import struct
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from xlac_cpu.llvm.code import Code
+from xlac_cpu.run import watch
+from xlac_sdk.host import stopping
+from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.sizes import sources
+
+EXPORTS = ("call", "discard")
+RELEASE = 10_000  # nanoseconds of work from which on others may run Python meanwhile
+
+PLAN = {name: 8 * i for i, name in enumerate(
+    ("inputs", "outputs", "type", "specs", "arena_bytes", "allocate", "arenas", "run", "fixed", "pool", "release", "otherwise",
+     "sizes", "sources", "chosen", "extents", "shapes", "limits", "host")
+)}  # fmt: skip
+SOURCE = {name: 8 * i for i, name in enumerate(("input", "axis", "factor", "constant", "min", "max", "multiple"))}
+SPEC = {"descr": 0, "rank": 8, "extents": 16, "name": 24, "size": 32}
+_FASTCALL_KEYWORDS = 0x80 | 0x02
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+@cache
+def supported() -> bool:
+    """Whether this interpreter lays out its objects as the function expects."""
+    return (
+        sys.implementation.name == "cpython"
+        and struct.calcsize("P") == 8
+        and os.name == "posix"
+        and (3, 11) <= sys.version_info < (3, 15)
+        and "t" not in sys.abiflags  # free threads
+        and not hasattr(sys, "gettotalrefcount")
+    )
+
+
+@cache
+def object_code() -> bytes:
+    """The object with `call` and `discard`, for this machine."""
+    from pathlib import Path
+    from string import Template
+
+    from xlac_cpu.llvm import objects
+    from xlac_cpu.machine import host
+    from xlac_cpu.run import stop
+
+    machine = host()
+    blocks = {"plan": PLAN, "spec": SPEC, "source": {**SOURCE, "size": 8 * len(SOURCE)}, "stop": {**stop.BLOCK, "bytes": stop.BYTES}}
+    offsets = {f"{block}_{name}": offset for block, names in blocks.items() for name, offset in names.items()}
+    text = Path(__file__).parents[1].joinpath("templates", "fastcall.ll").read_text(encoding="utf-8")
+    header = json.dumps(machine.settings, sort_keys=True)
+    return objects.object_code(Template(text).substitute(offsets, header=header, triple=machine.triple), sparing=True)
+
+
+@cache
+def code() -> Code:
+    """That object in this process, where the code of a program did not bring it along."""
+    from xlac_cpu.llvm import link
+
+    return Code(*link.load([object_code()], EXPORTS))
+
+
+def _numpy_api() -> tuple[int, int]:
+    """The addresses of NumPy's array type and of PyArray_NewFromDescr."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    try:
+        core = import_module("numpy._core._multiarray_umath")
+    except ImportError:  # NumPy 1
+        core = import_module("numpy.core._multiarray_umath")
+    table = ctypes.cast(get(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    return int(table[2] or 0), int(table[94] or 0)
+
+
+def function(
+    program: Program, code: Mapping[str, int], fixed: int, pool: int, release: bool, watched: bool, keep: object
+) -> Callable[..., Any]:
+    """A function from the program's inputs, in order or by name in order, to its output or a tuple of them.
+
+    It returns NotImplemented when an argument is not exactly the dense array that the program takes: whoever
+    calls it knows how to convert and what to say. `code` has the addresses of `run` and of what is in `object_code`.
+    A program that is `watched` looks whether it is to stop. `keep` lives at least as long as the function: it owns the
+    code and the constants.
+    """
+    plan, kept = _plan(program, code, fixed, pool, release, watched)
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    name = ctypes.create_string_buffer(b"xlac.plan")
+    capsule = make(ctypes.addressof(plan), name, None)
+    method = _Method(b"call", code["call"], _FASTCALL_KEYWORDS, b"Runs the compiled model.")
+    owner = _Owner((plan, kept, name, method, keep))
+    finalizer = weakref.finalize(
+        owner, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code["discard"]), _Pinned(plan)
+    )
+    finalizer.atexit = False  # a daemon's call may still be under way; the process ends anyway
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    result: Callable[..., Any] = new(ctypes.addressof(method), capsule, owner)
+    return result
+
+
+class _Owner:
+    """What must live as long as a function: Python keeps it as the function's module."""
+
+    def __init__(self, parts: tuple[object, ...]) -> None:
+        self.parts = parts
+
+    def __repr__(self) -> str:
+        return "xlac_cpu"
+
+
+class _Pinned:
+    """Passes a block's address to ctypes and keeps the block."""
+
+    def __init__(self, block: ctypes.Array[ctypes.c_uint64]) -> None:
+        self.block = block
+        self._as_parameter_ = ctypes.addressof(block)
+
+
+def _plan(
+    program: Program, code: Mapping[str, int], fixed: int, pool: int, release: bool, watched: bool
+) -> tuple[ctypes.Array[ctypes.c_uint64], list[object]]:
+    """The plan and the Python objects that it points to."""
+    slots = (*program.inputs, *program.outputs)
+    kind, allocate = _numpy_api()
+    words: list[int] = []
+    kept: list[object] = []
+    usual = {symbol.name: symbol.opt for symbol in program.sizes}
+    shapes = [extent for slot in slots for extent in slot.extents(usual)]  # a call with open sizes writes its own here
+    table, at = (ctypes.c_int64 * max(1, len(shapes)))(*shapes), 0
+    for slot in slots:
+        descr, name = slot.dtype.numpy, sys.intern(slot.name)
+        words += [id(descr), len(slot.shape), ctypes.addressof(table) + 8 * at, id(name)]
+        kept += [descr, name]
+        at += len(slot.shape)
+    specs = (ctypes.c_uint64 * max(1, len(words)))(*words)
+    told = sources(program.inputs)
+    facts = [(*told[s.name], s.min, s.max, s.multiple_of) for s in program.sizes]
+    asked = (ctypes.c_int64 * max(1, 7 * len(facts)))(*(word for fact in facts for word in fact))
+    found = (ctypes.c_int64 * max(1, len(facts)))()
+    kept += [specs, table, asked, found]
+    values = {
+        "inputs": len(program.inputs), "outputs": len(program.outputs), "type": kind,
+        "specs": ctypes.addressof(specs), "arena_bytes": program.arena_bytes, "allocate": allocate, "arenas": 0,
+        "run": code["run"], "fixed": fixed, "pool": pool, "release": int(release), "otherwise": id(NotImplemented),
+        "sizes": len(facts), "sources": ctypes.addressof(asked), "chosen": ctypes.addressof(found),
+        "extents": code.get("extents", 0), "shapes": ctypes.addressof(table),
+        "limits": stopping.ACTIVE_ADDRESS, "host": watch.host() if watched else 0,
+    }  # fmt: skip
+    return (ctypes.c_uint64 * len(PLAN))(*(values[name] for name in PLAN)), kept

@@ -1,0 +1,123 @@
+"""Pools of threads for parallel kernels: one for each thread count, shared by all programs, never ended.
+
+The pool is LLVM text like everything else; its threads sleep in the kernel of the operating system when
+idle, end with the process, and are made again, when needed, in a process that was forked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+from xlac_cpu.llvm.code import Code
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+if TYPE_CHECKING:
+    from xlac_cpu.machine import Machine
+
+    Block = ctypes.Array[ctypes.c_char]
+
+FORK, FORK_WATCHED = EXPORTS = ("fork", "fork_watched")  # the pool's functions that others call
+WATCHED = 24  # where the second one's address is
+SIZE = 640
+SPIN = 4000  # polls before a thread goes to sleep: some tens of microseconds
+SHARES = 4  # claims a thread into which what is left of a job is cut: a busy core delays only what it took
+MOST = 255  # threads: the count of those inside a job has eight bits
+
+_FUTEX = {
+    "x86_64": 202,
+    "aarch64": 98,
+    "riscv64": 98,
+    "riscv32": 422,
+    "armv7": 240,
+    "armv6": 240,
+    "i686": 240,
+}
+_lock = threading.Lock()
+_code: list[tuple[Any, tuple[int, int]]] = []  # the library with both and their addresses; kept, because the threads run it
+_pools: dict[int, Block] = {}
+
+
+def text(machine: Machine, futex: bool = True) -> str:
+    """The pool's module. Linux threads sleep on a futex, others, or where it is not wanted, on a condition."""
+    from xlac_cpu.emit import module
+
+    linux = "linux" in machine.triple
+    arm = machine.arch in ("aarch64", "arm64") or machine.arch.startswith(("armv7", "armv8", "thumbv7"))
+    pause = "llvm.x86.sse2.pause" if machine.is_x86 else ""
+    if arm:
+        pause = "llvm.aarch64.hint" if machine.pointer_bits == 64 else "llvm.arm.hint"
+    return module.template("pool.ll.j2").render(
+        header=json.dumps(machine.settings, sort_keys=True),
+        triple=machine.triple,
+        futex=_FUTEX.get(machine.arch, 0) if linux and futex else 0,
+        pause=pause,
+        hint=arm,
+        bits=machine.pointer_bits,
+        shares=SHARES,
+        sig_setmask=2 if linux else 3,
+        attributes=machine.attributes,
+    )
+
+
+def object_code() -> bytes:
+    """The pool's object, for this machine."""
+    from xlac_cpu.llvm import objects
+    from xlac_cpu.machine import host
+
+    return objects.object_code(text(host()))
+
+
+def of(threads: int, code: Code | None = None) -> int:
+    """The address of the pool of so many threads, the caller counted. `code` may have the pool's own."""
+    if os.name != "posix":
+        return 0
+    if threads > MOST:
+        raise UnsupportedError(
+            Diagnostic("XL5110", f"{threads} threads are more than the {MOST} a pool can have")
+        )
+    with _lock:
+        if not _code:
+            _code.append(_found(code))
+            os.register_at_fork(after_in_child=_forked)
+        block = _pools.get(threads)
+        if block is None:
+            block = _pools[threads] = ctypes.create_string_buffer(SIZE + 64)
+            prepare(block, threads, _code[0][1])
+        return place(block)
+
+
+def _found(code: Code | None) -> tuple[Any, tuple[int, int]]:
+    """The functions, and what they live in."""
+    if code is not None and FORK_WATCHED in code.addresses:
+        return code.keep, (code.addresses[FORK], code.addresses[FORK_WATCHED])
+    from xlac_cpu.llvm import link
+
+    library, addresses = link.load([object_code()], EXPORTS)
+    return library, (addresses[FORK], addresses[FORK_WATCHED])
+
+
+def place(block: Block) -> int:
+    """Where the pool is: the first cache line of its block."""
+    address = ctypes.addressof(block)
+    return address + -address % 64
+
+
+def prepare(block: Block, threads: int, forks: tuple[int, int], spin: int = SPIN) -> None:
+    """A pool with no threads yet and nothing to do."""
+    start = place(block)
+    ctypes.memset(start, 0, SIZE)
+    ctypes.c_void_p.from_address(start).value, ctypes.c_void_p.from_address(start + WATCHED).value = forks
+    ctypes.c_int32.from_address(start + 8).value = threads
+    ctypes.c_int32.from_address(start + 12).value = spin
+
+
+def _forked() -> None:
+    """The child has none of the threads, and must not believe that one is in the middle of a job."""
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it
+    for threads, block in _pools.items():
+        prepare(block, threads, _code[0][1])

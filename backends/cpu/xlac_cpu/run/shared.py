@@ -1,0 +1,57 @@
+"""Kept code as a shared library: the system's loader opens it in a millisecond, where LLVM has to be imported first.
+
+It is made where a linker is at hand, which on x86-64 and AArch64 is our own. Where none is, or the library cannot be opened (a file system that may not hold
+code, say), the objects are linked by LLVM as ever.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import TYPE_CHECKING
+
+from xlac_cpu.llvm.code import Code
+from xlac_sdk.programs.program import Program
+from xlac_sdk.source import UnsupportedError
+from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE = "code.so"
+
+
+def write(artifact: Path, target: Target, folder: Path) -> None:
+    """Links an artefact's objects, the function that Python calls and the pool of a program of several threads into the folder."""
+    from xlac_cpu.ahead import linker
+    from xlac_cpu.llvm import link
+    from xlac_cpu.machine import host
+    from xlac_cpu.run import fastcall, pool
+
+    objects = [*link.members(artifact.read_bytes()).values()]
+    if fastcall.supported():
+        objects.append(fastcall.object_code())
+    if target.threads > 1:
+        objects.append(pool.object_code())
+    try:
+        linker.find(host()).open(objects, FILE, folder / FILE)
+    except UnsupportedError:
+        (folder / FILE).unlink(missing_ok=True)
+
+
+def opened(folder: str, program: Program) -> Code | None:
+    """The code of such a library; None where there is none that opens."""
+    from xlac_cpu.run import pool
+    from xlac_cpu.run.fastcall import EXPORTS
+
+    try:
+        library = ctypes.CDLL(os.path.join(folder, FILE))
+    except OSError:  # there is none, or none that opens
+        return None
+    addresses = {}
+    for name in ("run", *EXPORTS, *pool.EXPORTS, *(("extents",) if program.sizes else ())):
+        try:
+            addresses[name] = ctypes.cast(library[name], ctypes.c_void_p).value or 0
+        except AttributeError:
+            continue
+    return Code(library, addresses) if addresses.get("run") else None

@@ -1,0 +1,1 @@
+"""CUDA's compilers, and what they make."""

@@ -1,0 +1,109 @@
+"""CUDA's compilers: NVRTC where it can be loaded, else nvcc. A program is one file, so it is one run of either."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from xlac_cuda.build import nvrtc
+from xlac_cuda.emit.module import arch_in
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+from xlac_sdk.support import limits
+
+# A product stays a product: expansions recover rounding errors. Where one may join a sum, kernels say fma.
+FLAGS = ("-std=c++17", "--fmad=false")
+KERNEL = re.compile(r'^extern "C" __global__ .*?(\w+_kernel)\(')
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A compiled file: machine code, PTX, and the assembler's account of what each kernel uses."""
+
+    cubin: bytes
+    ptx: str
+    log: str
+
+
+def build(sources: Mapping[str, str], folder: Path) -> Path:
+    """Compiles the one file of a program; its code stands beside it."""
+    ((name, text),) = sources.items()
+    made = folder / f"{name.removesuffix('.cu')}.cubin"
+    made.write_bytes(compiled(text, name).cubin)
+    return made
+
+
+def compiled(text: str, name: str = "program.cu") -> Code:
+    """Machine code for the architecture that the text names.
+
+    Raises UnsupportedError where there is no compiler, or none that knows the architecture.
+    """
+    flags = (f"-arch={arch_in(text)}", *FLAGS)
+    library = nvrtc.found()
+    if library is not None:
+        try:
+            made = library.compile(text, name, (*flags, "--ptxas-options=-v"))
+        except nvrtc.Refused as error:
+            raise refused(text, str(error), f"NVRTC {library.version[0]}.{library.version[1]}") from None
+        return Code(made.cubin, made.ptx, made.log)
+    tool = shutil.which("nvcc")
+    if tool is None:
+        problem = "compiling CUDA C++ needs NVRTC or nvcc, and neither is installed"
+        hint = "pip install nvidia-cuda-nvrtc, or --emit cu, which needs none"
+        raise UnsupportedError(Diagnostic("XL5004", problem, hint=hint))
+    return _nvcc(tool, text, flags)
+
+
+def identity() -> str:
+    """What tells the compiler here from another: machine code of a newer one may be too new for a driver."""
+    file = nvrtc.place() or (Path(tool) if (tool := shutil.which("nvcc")) else None)
+    if file is None or not file.is_file():
+        return str(file or "")
+    facts = file.resolve().stat()
+    return f"{file} {facts.st_size} {facts.st_mtime_ns}"
+
+
+def _nvcc(tool: str, text: str, flags: tuple[str, ...]) -> Code:
+    with tempfile.TemporaryDirectory(prefix="xlac-nvcc-") as made:
+        folder = Path(made)
+        (folder / "program.cu").write_text(text, encoding="utf-8")
+        done = None
+        for form in ("ptx", "cubin"):
+            given = "program.cu" if form == "ptx" else "program.ptx"
+            more = ("-Xptxas", "-v") if form == "cubin" else ()
+            command = [tool, *flags, f"--{form}", *more, given, "-o", f"program.{form}"]
+            with limits.ended_in_time():
+                done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=limits.left())
+            if done.returncode:
+                raise refused(text, done.stderr, "nvcc")
+        assert done is not None
+        ptx = (folder / "program.ptx").read_text(encoding="utf-8")
+        return Code((folder / "program.cubin").read_bytes(), ptx, done.stdout + done.stderr)
+
+
+def refused(text: str, log: str, tool: str) -> Exception:
+    """What to raise for a text that a compiler does not take: names the kernel, and what it computes."""
+    if "unsupported gpu architecture" in log.lower() or "invalid value for --gpu-architecture" in log.lower():
+        problem = f"{tool} writes no code for {arch_in(text)}"
+        return UnsupportedError(Diagnostic("XL5204", problem, hint="a newer CUDA toolkit, or another --arch"))
+    where = re.search(r"\.cu\((\d+)\)", log)
+    problem = f"{tool} refuses the text that the cuda backend wrote{_kernel_at(text, int(where[1])) if where else ''}:\n{log[:4000]}"
+    return SourceError(Diagnostic("XL9201", problem))
+
+
+def _kernel_at(text: str, line: int) -> str:
+    """` in kernel NAME (what the comment above it says)`"""
+    lines = text.splitlines()[:line]
+    for at in range(len(lines) - 1, -1, -1):
+        found = KERNEL.match(lines[at])
+        if found:
+            start = at
+            while start and not lines[start].startswith("/* ") and lines[start]:
+                start -= 1
+            about = " ".join(part.strip() for part in lines[start:at]).removeprefix("/* ").removesuffix(" */")
+            return f" in {found[1]}" + (f" ({about})" if about else "")
+    return ""

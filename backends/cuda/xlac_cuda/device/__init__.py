@@ -1,0 +1,1 @@
+"""A GPU: its driver, memory and arrays."""

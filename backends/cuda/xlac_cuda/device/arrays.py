@@ -1,0 +1,196 @@
+"""Arrays on a GPU: those of other libraries as inputs, and ours as outputs, which those libraries take without a copy."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xlac_cuda.device import dlpack
+from xlac_sdk.backend import Array
+from xlac_sdk.dtypes import DType
+from xlac_sdk.host.call_binding import other_shape, other_type, wrong
+from xlac_sdk.programs.program import Slot
+
+if TYPE_CHECKING:
+    from xlac_cuda.device.outputs import Outputs
+
+LEGACY = 1  # CU_STREAM_LEGACY
+ALIGN = 16  # bytes: what kernels rely on; arrays that begin elsewhere are copied
+
+
+class DeviceArray:
+    """A result on a GPU. torch.from_dlpack(y) and cupy.asarray(y) share its memory; `y.numpy()` copies it to the host.
+
+    It may still be in the making: work on `stream` is ordered after it, and the two protocols make other streams wait.
+    When it is dropped its memory is used again after what the default stream was asked for until then; who reads it in
+    another stream keeps it until that is done.
+    """
+
+    __slots__ = ("__weakref__", "_dtype", "_home", "_read", "address", "nbytes", "shape", "stream")
+
+    def __init__(self, home: Outputs, address: int, dtype: DType, shape: tuple[int, ...], nbytes: int, stream: int) -> None:
+        self.shape = shape
+        self.address = address
+        self.nbytes = nbytes
+        self.stream = stream
+        self._home = home
+        self._dtype = dtype
+        self._read = False  # whether others may read it in the default stream
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._dtype.numpy
+
+    @property
+    def device(self) -> int:
+        """The number of the GPU."""
+        return self._home.gpu.index
+
+    def numpy(self) -> Array:
+        """A copy in the host's memory, when it is complete."""
+        found = np.empty(self.shape, self.dtype)
+        self._home.read(found, self)
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("an array on a GPU is copied to be read by NumPy")
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def item(self) -> Any:
+        return self.numpy().item()
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without axes has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self._dtype}{list(self.shape)} on GPU {self.device})"
+
+    def __del__(self) -> None:
+        self._home.give_back(self.nbytes, (self.address, self.stream, self._read))
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._dtype is DType.BF16:
+            raise AttributeError("__cuda_array_interface__ has no bfloat16; DLPack has")
+        self._read = True
+        return {
+            "shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False), "version": 3, "strides": None,
+            "stream": self.stream,
+        }  # fmt: skip
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CUDA, self.device
+
+    def __dlpack__(self, *, stream: int | None = None, **asked: Any) -> Any:
+        """`stream` is where the consumer will read: it waits there for what is still in the making; -1: it need not."""
+        if asked.get("copy"):
+            raise BufferError("a copy is made by whoever wants one")
+        reader = LEGACY if stream is None else stream
+        self._read = True
+        if reader != -1:
+            with self._home.gpu.current():
+                self._home.order(self.stream, reader)
+        return dlpack.give(self, self.address, self.device, self._dtype, self.shape)
+
+
+class Given(NamedTuple):
+    """An input that lies on a GPU.
+
+    `stream` is where its maker works, None where that was told to wait for ours; `lasts` says that this stream is never
+    destroyed, so the call may work there.
+    """
+
+    address: int
+    dtype: DType | None
+    shape: tuple[int, ...]
+    device: int
+    dense: bool
+    stream: int | None
+    owner: object
+    lasts: bool = False
+
+
+def is_on_gpu(value: Any) -> bool:
+    """Whether an input is an array of a GPU, whoever made it."""
+    if isinstance(value, np.ndarray):
+        return False
+    if getattr(value, "is_cuda", False) or isinstance(value, DeviceArray):
+        return True
+    device = getattr(value, "__dlpack_device__", None)
+    if device is not None:
+        return bool(device()[0] == dlpack.CUDA)
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def given(value: Any, stream: int) -> Given:
+    """An input on a GPU; `stream` is the one to be made to wait, where its maker does that."""
+    if isinstance(value, DeviceArray):
+        lasts = value.stream != value._home.stream  # then it is one that a caller worked in
+        return Given(value.address, value._dtype, value.shape, value.device, True, value.stream, value, lasts)
+    if getattr(value, "is_cuda", False):
+        found = _torch(value)
+        if found is not None:
+            return found
+    if hasattr(value, "__cuda_array_interface__"):
+        return _interfaced(value)
+    capsule = value.__dlpack__(stream=stream)
+    tensor = dlpack.read(capsule)
+    return Given(tensor.address, tensor.dtype, tensor.shape, tensor.device, tensor.dense, None, (capsule, value))
+
+
+def _torch(value: Any) -> Given | None:
+    """A tensor of PyTorch by its own attributes, which cost a tenth of what its protocols do."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    device = value.get_device()
+    stream = torch._C._cuda_getCurrentRawStream(device)
+    return Given(value.data_ptr(), _torch_dtype(value.dtype), tuple(value.shape), device, value.is_contiguous(), stream or LEGACY, value, True)
+
+
+_torch_dtypes: dict[Any, DType | None] = {}
+
+
+def _torch_dtype(dtype: Any) -> DType | None:
+    if dtype not in _torch_dtypes:
+        name = str(dtype).removeprefix("torch.")
+        names = {"bfloat16": DType.BF16, "bool": DType.BOOL}
+        _torch_dtypes[dtype] = names.get(name) or next((d for d in DType if d.numpy.name == name), None)
+    return _torch_dtypes[dtype]
+
+
+def _interfaced(value: Any) -> Given:
+    told = value.__cuda_array_interface__
+    shape, strides = tuple(told["shape"]), told.get("strides")
+    dtype = np.dtype(told["typestr"])
+    known = next((d for d in DType if d.numpy == dtype and d is not DType.BF16), None)
+    steps = tuple(stride // dtype.itemsize for stride in strides) if strides else None
+    stream = told.get("stream") or LEGACY
+    device = getattr(getattr(value, "device", None), "id", None)
+    return Given(int(told["data"][0]), known, shape, device if isinstance(device, int) else -1, dlpack.dense(shape, steps), stream, value)
+
+
+def check(kind: str, slot: Slot, shape: tuple[int, ...], found: Given, device: int) -> None:
+    """Raises SourceError for an array that is not what the model takes. Nothing is converted."""
+    if found.dtype is slot.dtype and found.shape == shape and found.dense and found.device in (device, -1):
+        return
+    name = f"{kind} '{slot.name}'"
+    if found.dtype is not slot.dtype:
+        raise other_type(kind, slot.name, slot.dtype, found.dtype or "of a type that xlac does not have")
+    if found.shape != shape:
+        raise other_shape(kind, slot.name, shape, found.shape)
+    if not found.dense:
+        raise wrong("XL6004", f"{name} is not contiguous", "x.contiguous() makes a copy that is")
+    raise wrong("XL6006", f"{name} is on GPU {found.device}, and the model on GPU {device}")

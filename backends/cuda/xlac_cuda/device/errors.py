@@ -1,0 +1,72 @@
+"""What the driver's errors mean to people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
+
+if TYPE_CHECKING:
+    from xlac_sdk.programs.program import Call, Launch
+
+OUT_OF_MEMORY, NOT_READY = 2, 600
+ABSENT = {3, 34, 46, 100, 101}  # not initialised, a stub, busy, none, no such
+OLD = {35, 36, 222, 803, 804}  # the driver is older than the code, or than the library that asks
+WRONG_CODE = {200, 209, 218, 300, 301}  # no machine code for this GPU, or none at all
+FAULTS = {
+    700: "reads or writes memory that is not its own",
+    714: "overflows its stack",
+    715: "contains an instruction that this GPU does not have",
+    716: "accesses memory at an address that its width does not divide",
+    717: "uses an instruction on memory of the wrong space",
+    718: "jumps to where there is no code",
+    719: "fails",
+    721: "waits for threads that never come",
+}
+LOST = {46, 214, 220, 721, 802, 999}  # the GPU itself: memory errors, resets, hangs
+
+
+class DeviceError(XlacError):
+    """Something went wrong on a GPU while a program ran there. `code` is the driver's number; `step`, where it is known, what
+    was launched."""
+
+    exit_code = 5
+
+    def __init__(self, diagnostic: Diagnostic, code: int, step: Launch | Call | None = None) -> None:
+        super().__init__(diagnostic)
+        self.code, self.step = code, step
+
+    def again(self) -> DeviceError:
+        """The same, to be kept or raised once more: it holds none of the frames that this one went through."""
+        return DeviceError(self.diagnostics[0], self.code, self.step)
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether a kernel did what it must not; its context can do nothing more."""
+        return self.code in FAULTS
+
+
+def failure(call: str, code: int, name: str, text: str) -> XlacError:
+    """What to raise when a call of the driver gives a code, which the driver has a name and a text for."""
+    told = f"{name or code}: {text}" if text else str(name or code)
+    if code == OUT_OF_MEMORY and call.startswith("cuMemHost"):
+        return LimitError(Diagnostic("XL5214", f"the host's memory that a GPU copies from is used up ({call})", hint="it is four times the largest tensor, 16 MiB at most"))
+    if code == OUT_OF_MEMORY:
+        return LimitError(Diagnostic("XL5214", f"the GPU's memory is used up ({call})", hint="nvidia-smi shows who uses it"))
+    if code in ABSENT and call in ("cuInit", "cuDeviceGet", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain"):
+        hint = "nvidia-smi shows the GPUs; CUDA_VISIBLE_DEVICES may hide them"
+        return UnsupportedError(Diagnostic("XL5211", f"there is no GPU that can be used ({told})", hint=hint))
+    if code in OLD:
+        return UnsupportedError(Diagnostic("XL5212", f"the GPU's driver is too old ({call}: {told})", hint="a newer driver, or code by an older toolkit"))
+    if code in WRONG_CODE:
+        problem = f"the program was compiled for another GPU, or its code is damaged ({call}: {told})"
+        return UnsupportedError(Diagnostic("XL5213", problem, hint="--arch names what to compile for; without it, this machine's GPU"))
+    if code in FAULTS:
+        return DeviceError(Diagnostic("XL5215", f"a kernel {FAULTS[code]} ({told})", hint=LOCATE), code)
+    if code in LOST:
+        hint = "dmesg and nvidia-smi -q tell more; this process cannot use the GPU any more"
+        return DeviceError(Diagnostic("XL5216", f"the GPU was lost ({call}: {told})", hint=hint), code)
+    return DeviceError(Diagnostic("XL5217", f"{call} failed: {told}"), code)
+
+
+LOCATE = "XLAC_CUDA_BLOCKING=1 runs kernels one by one and names it, if it is a model's; this process cannot use the GPU any more"

@@ -1,0 +1,215 @@
+"""A GPU by its number: its context, memory, code and queues. One object a device, for the whole process.
+
+The context is the device's primary one, which other libraries in the process share, so arrays pass between them. It is
+current only between `push` and `pop`, whatever happens between; nothing of ours stays in the thread that called.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+from xlac_cuda.device.driver import MAJOR, MINOR, MULTIPROCESSORS, Driver, driver
+from xlac_cuda.device.errors import DeviceError
+from xlac_sdk.source import Diagnostic, SourceError
+
+NON_BLOCKING = 1  # a stream that the legacy stream does not wait for
+NO_TIMING = 2  # an event that only orders
+DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+USUAL_SHARED = 48 << 10  # bytes that every kernel may ask for
+BUFFER, BUFFER_BYTES, END = 1, 2, 0  # CU_LAUNCH_PARAM_…
+
+
+class Gpu:
+    """One device, by ctypes. Addresses and handles are plain integers."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.driver: Driver = driver()
+        count = self.driver.number("cuDeviceGetCount")
+        if not 0 <= index < count:
+            here = f"GPUs 0 to {count - 1}" if count > 1 else "GPU 0 only"
+            raise SourceError(Diagnostic("XL5211", f"there is no GPU {index}", hint=f"this machine has {here}"))
+        self.device = self.driver.number("cuDeviceGet", index)
+        self.fault: DeviceError | None = None  # of the kernel that ended the context, once that is known
+        self._ignored = ctypes.c_void_p()
+        self._popped = ctypes.addressof(self._ignored)
+        self._push, self._pop = self.driver.raw["cuCtxPushCurrent_v2"], self.driver.raw["cuCtxPopCurrent_v2"]
+        self.context = self._retain()
+
+    def _retain(self) -> int:
+        """The context, for as long as the process lives: what is collected last may still need it."""
+        return self.driver.made("cuDevicePrimaryCtxRetain", self.device)
+
+    # ---- the context -------------------------------------------------------------------------
+
+    def push(self) -> None:
+        """Makes the context current in this thread, until `pop`."""
+        code = self._push(self.context)
+        if code:
+            raise self.driver.failure("cuCtxPushCurrent_v2", code)
+
+    def pop(self) -> None:
+        code = self._pop(self._popped)
+        if code:
+            raise self.driver.failure("cuCtxPopCurrent_v2", code)
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """The context is current inside."""
+        self.push()
+        try:
+            yield
+        finally:
+            self.pop()
+
+    # ---- facts -------------------------------------------------------------------------------
+
+    @cached_property
+    def name(self) -> str:
+        text = ctypes.create_string_buffer(256)
+        self.driver("cuDeviceGetName", ctypes.addressof(text), len(text), self.device)
+        return text.value.decode(errors="replace")
+
+    @cached_property
+    def capability(self) -> tuple[int, int]:
+        """Compute capability, as (9, 0)."""
+        return self._attribute(MAJOR), self._attribute(MINOR)
+
+    @cached_property
+    def processors(self) -> int:
+        return self._attribute(MULTIPROCESSORS)
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Bytes that are free now, and in all. The context is current."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.driver("cuMemGetInfo_v2", ctypes.addressof(free), ctypes.addressof(total))
+        return free.value, total.value
+
+    def _attribute(self, which: int) -> int:
+        return self.driver.number("cuDeviceGetAttribute", which, self.device)
+
+    # ---- memory ------------------------------------------------------------------------------
+
+    def alloc(self, nbytes: int) -> int:
+        """Memory of the device, aligned to 256 bytes."""
+        return self.driver.made("cuMemAlloc_v2", nbytes)
+
+    def free(self, address: int) -> None:
+        self.driver("cuMemFree_v2", address)
+
+    def pinned(self, nbytes: int) -> int:
+        """Memory of the host that the device copies from and to by itself."""
+        return self.driver.made("cuMemHostAlloc", nbytes, 0)
+
+    def unpin(self, address: int) -> None:
+        self.driver("cuMemFreeHost", address)
+
+    def upload(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """From the host, in a stream. Memory that is not pinned has been read when this returns."""
+        self.driver("cuMemcpyHtoDAsync_v2", target, source, nbytes, stream)
+
+    def download(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self.driver("cuMemcpyDtoHAsync_v2", target, source, nbytes, stream)
+
+    def move(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """On the device."""
+        self.driver("cuMemcpyDtoDAsync_v2", target, source, nbytes, stream)
+
+    def clear(self, target: int, nbytes: int, stream: int) -> None:
+        self.driver("cuMemsetD8Async", target, 0, nbytes, stream)
+
+    # ---- code --------------------------------------------------------------------------------
+
+    def load(self, image: bytes) -> int:
+        """A module, from machine code or PTX."""
+        return self.driver.made("cuModuleLoadData", ctypes.cast(ctypes.c_char_p(image), ctypes.c_void_p))
+
+    def unload(self, module: int) -> None:
+        self.driver("cuModuleUnload", module)
+
+    def function(self, module: int, name: str, dynamic: int, nbytes: int) -> int:
+        """A kernel of a module, which may ask for `dynamic` bytes of shared memory and takes arguments of `nbytes`."""
+        text = ctypes.c_char_p(name.encode())
+        found = self.driver.made("cuModuleGetFunction", module, ctypes.cast(text, ctypes.c_void_p))
+        if dynamic > USUAL_SHARED:
+            self.driver("cuFuncSetAttribute", found, DYNAMIC_SHARED, dynamic)
+        return found
+
+    def launch(self, function: int, blocks: int, threads: int, dynamic: int, packed: bytes, stream: int) -> None:
+        """Runs a kernel, in a stream."""
+        with_arguments = Packed(packed)
+        self.driver("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, dynamic, stream, None, with_arguments.extra)
+
+    # ---- queues ------------------------------------------------------------------------------
+
+    def stream(self) -> int:
+        return self.driver.made("cuStreamCreate", NON_BLOCKING)
+
+    def drop_stream(self, stream: int) -> None:
+        self.driver("cuStreamDestroy_v2", stream)
+
+    def sync(self, stream: int) -> None:
+        """Returns when all that a stream was asked for is done; raises what went wrong there."""
+        self.driver("cuStreamSynchronize", stream)
+
+    def event(self) -> int:
+        return self.driver.made("cuEventCreate", NO_TIMING)
+
+    def record(self, event: int, stream: int) -> None:
+        self.driver("cuEventRecord", event, stream)
+
+    def wait(self, stream: int, event: int) -> None:
+        """What the stream is asked for from now on begins after the event."""
+        self.driver("cuStreamWaitEvent", stream, event, 0)
+
+    def reached(self, event: int) -> None:
+        """Returns when the event was."""
+        self.driver("cuEventSynchronize", event)
+
+    def drop_event(self, event: int) -> None:
+        self.driver("cuEventDestroy_v2", event)
+
+
+class Packed:
+    """A kernel's arguments as the driver takes them: one buffer, and an array that points at it."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._buffer = ctypes.create_string_buffer(packed, len(packed))
+        self._bytes = ctypes.c_size_t(len(packed))
+        self._extra = (ctypes.c_void_p * 5)(
+            BUFFER, ctypes.addressof(self._buffer), BUFFER_BYTES, ctypes.addressof(self._bytes), END
+        )
+        self.extra = ctypes.addressof(self._extra)
+
+    def fill(self, packed: bytes) -> None:
+        """Other arguments of the same kernel."""
+        self._buffer.raw = packed
+
+
+_gpus: dict[int, Gpu] = {}
+_lock = threading.Lock()
+
+
+def gpu(index: int = 0) -> Gpu:
+    """The device of a number, with its context; the same object each time.
+
+    By pycuda where it is installed. Raises UnsupportedError without a driver or a GPU, SourceError for another number.
+    """
+    with _lock:
+        if index not in _gpus:
+            _gpus[index] = _opened(index)
+        return _gpus[index]
+
+
+def _opened(index: int) -> Gpu:
+    driver()  # without one pycuda would say so in its own words
+    try:
+        from xlac_cuda.device.pycuda_gpu import PycudaGpu
+    except ImportError:
+        return Gpu(index)
+    return PycudaGpu(index)

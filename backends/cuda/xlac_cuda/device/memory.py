@@ -1,0 +1,123 @@
+"""What a program needs of a GPU's memory: one arena, its state and its weights, each in one piece, known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from xlac_cuda.device.gpu import Gpu
+from xlac_sdk.programs.program import Program, Role, Slot
+from xlac_sdk.source import Diagnostic, LimitError
+
+ALIGN = 256  # bytes: what the driver's allocations are aligned to
+TOLD = 3  # how many of the largest tensors a message names
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Slots one after another. `starts` has where each begins."""
+
+    starts: Mapping[Slot, int]
+    nbytes: int
+
+    @staticmethod
+    def of(slots: Iterable[Slot]) -> Block:
+        starts, end = {}, 0
+        for slot in slots:
+            starts[slot] = end
+            end += -(-slot.nbytes // ALIGN) * ALIGN
+        return Block(starts, end)
+
+
+class Memory:
+    """The program's places on a device, from loading to closing. The context is current in every method."""
+
+    def __init__(self, gpu: Gpu, program: Program) -> None:
+        self.gpu = gpu
+        self._program = program
+        self._blocks: list[int] = []
+        self._own: list[int] | None = None
+        weights = Block.of(s for s in program.slots if s.role is Role.CONSTANT)
+        self.needs = {"weights": weights.nbytes, "temporaries": program.arena_bytes, "state": program.state_bytes}
+        _check(gpu, self.needs, [s for s in program.slots if s.role not in (Role.INPUT, Role.OUTPUT)])
+        try:
+            sizes = (program.arena_bytes, program.state_bytes, weights.nbytes)
+            arena, self.state, data = (self._alloc(nbytes) for nbytes in sizes)
+        except BaseException:
+            self.free()
+            raise
+        self.weights = {slot: data + start for slot, start in weights.starts.items()}
+        self.fixed: dict[Slot, int] = dict(self.weights)  # addresses that no call changes
+        for slot in program.slots:
+            if slot.role in (Role.TEMPORARY, Role.STATE):
+                self.fixed[slot] = (arena if slot.role is Role.TEMPORARY else self.state) + slot.offset
+
+    @property
+    def own(self) -> list[int]:
+        """Addresses of inputs, then outputs, for callers whose arrays are in the host's memory."""
+        if self._own is None:
+            slots = (*self._program.inputs, *self._program.outputs)
+            block = Block.of(dict.fromkeys(slots))
+            needs = {"inputs and outputs": block.nbytes}
+            _check(self.gpu, needs, slots)
+            start = self._alloc(block.nbytes)
+            self.needs |= needs
+            self._own = [start + block.starts[slot] for slot in slots]
+        return self._own
+
+    def _alloc(self, nbytes: int) -> int:
+        self._blocks.append(self.gpu.alloc(max(nbytes, 1)))
+        return self._blocks[-1]
+
+    def free(self) -> None:
+        """Gives everything back."""
+        while self._blocks:
+            self.gpu.free(self._blocks.pop())
+
+
+def _check(gpu: Gpu, needs: Mapping[str, int], slots: Iterable[Slot]) -> None:
+    """Raises LimitError, before anything is allocated, when the device has not as much."""
+    free, total = gpu.memory
+    wanted = sum(needs.values())
+    if wanted <= free:
+        return
+    parts = ", ".join(f"{what} {text_of(nbytes)}" for what, nbytes in needs.items() if nbytes)
+    problem = (
+        f"the program needs {text_of(wanted)} of the GPU's memory ({parts}), and {text_of(free)} of {text_of(total)} are free"
+    )
+    large = sorted(slots, key=lambda slot: -slot.nbytes)[:TOLD]
+    named = ", ".join(f"{_name(slot)} {slot.dtype}{_shape(slot)} {text_of(slot.nbytes)}" for slot in large)
+    raise LimitError(Diagnostic("XL5214", problem, hint=f"largest: {named}"))
+
+
+def _name(slot: Slot) -> str:
+    """What the user calls it, or the part of the model that it is of."""
+    return slot.origin.name if slot.origin and slot.role in (Role.TEMPORARY, Role.CONSTANT) else slot.name or slot.symbol
+
+
+def _shape(slot: Slot) -> str:
+    return f"[{', '.join(map(str, slot.shape))}]"
+
+
+def text_of(nbytes: int) -> str:
+    """`1.5 GiB`"""
+    size, unit = float(nbytes), 0
+    while size >= 1024 and unit < len(UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.1f} {UNITS[unit]}" if unit else f"{nbytes} B"
+
+
+def released(gpu: Gpu, what: Iterable[Callable[[], None]]) -> None:
+    """Calls each, in order, with the context current. What a lost context refuses went with it."""
+    from xlac_cuda.device.errors import DeviceError
+
+    try:
+        with gpu.current():
+            for give_back in what:
+                try:
+                    give_back()
+                except DeviceError:
+                    continue
+    except DeviceError:
+        return

@@ -1,0 +1,145 @@
+"""The same GPU through pycuda: its context, modules, memory, launches and streams. What pycuda has no words for (graphs,
+copies by address, handles of events) is asked of the driver, on the handles that pycuda holds."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pycuda.driver as cuda
+
+from xlac_cuda.device.driver import Driver
+from xlac_cuda.device.gpu import NON_BLOCKING, USUAL_SHARED, Gpu
+from xlac_cuda.run.nodes import KernelNode, captured
+
+SAID = re.compile(r"(\w+) failed: (.*?)(?: - .*)?\s*$", re.DOTALL)
+CODES = 1000  # the driver's errors have smaller numbers
+
+
+class PycudaGpu(Gpu):
+    """One device, by pycuda. Handles and addresses are pycuda's, so they mean the same to the driver."""
+
+    def _retain(self) -> int:
+        self._memory: dict[int, Any] = {}  # by address: given back when pycuda's object is dropped
+        self._modules: dict[int, Any] = {}
+        self._functions: dict[int, tuple[Any, int]] = {}  # by handle, with the module's
+        self._streams: dict[int, Any] = {}
+        with self._told():
+            cuda.init()
+            self._context = cuda.Device(self.index).retain_primary_context()
+        return int(self._context.handle)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Errors of pycuda as those of the driver that they report."""
+        try:
+            yield
+        except cuda.Error as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: cuda.Error) -> Exception:
+        said = SAID.search(str(error))
+        code = _codes(self.driver).get(said[2].strip(), CODES) if said else CODES
+        return self.driver.failure(said[1] if said else "pycuda", code)
+
+    def push(self) -> None:  # in every call, so without `_told`
+        try:
+            self._context.push()
+        except cuda.Error as error:
+            raise self._failure(error) from None
+
+    def pop(self) -> None:
+        try:
+            cuda.Context.pop()
+        except cuda.Error as error:
+            raise self._failure(error) from None
+
+    # ---- memory ------------------------------------------------------------------------------
+
+    def alloc(self, nbytes: int) -> int:
+        with self._told():
+            made = cuda.mem_alloc(nbytes)
+        self._memory[int(made)] = made
+        return int(made)
+
+    def free(self, address: int) -> None:
+        with self._told():
+            self._memory.pop(address).free()
+
+    def pinned(self, nbytes: int) -> int:
+        with self._told():
+            made = cuda.pagelocked_empty(nbytes, np.uint8)
+        address = int(made.ctypes.data)
+        self._memory[address] = made.base
+        return address
+
+    def unpin(self, address: int) -> None:
+        with self._told():
+            self._memory.pop(address).free()
+
+    # ---- code --------------------------------------------------------------------------------
+
+    def load(self, image: bytes) -> int:
+        with self._told():
+            made = cuda.module_from_buffer(image)
+        self._modules[id(made)] = made
+        return id(made)
+
+    def unload(self, module: int) -> None:
+        self._functions = {handle: found for handle, found in self._functions.items() if found[1] != module}
+        del self._modules[module]
+
+    def function(self, module: int, name: str, dynamic: int, nbytes: int) -> int:
+        with self._told():
+            made = self._modules[module].get_function(name)
+            if dynamic > USUAL_SHARED:
+                made.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic)
+            handle = self._handle(made, bytes(nbytes))
+        self._functions[handle] = made, module
+        return handle
+
+    def _handle(self, function: Any, packed: bytes) -> int:
+        """pycuda keeps the handle of a function to itself: a launch that is recorded, and never run, tells it."""
+        stream = cuda.Stream(NON_BLOCKING)
+        graph = captured(self.driver, stream.handle, lambda: function._launch_kernel((1,), (1,), packed, 0, stream))
+        try:
+            node, count = ctypes.c_void_p(), ctypes.c_size_t(1)
+            self.driver("cuGraphGetNodes", graph, ctypes.addressof(node), ctypes.addressof(count))
+            found = KernelNode()
+            self.driver("cuGraphKernelNodeGetParams_v2", node, ctypes.addressof(found))
+            return int(found.function)
+        finally:
+            self.driver("cuGraphDestroy", graph)
+
+    def launch(self, function: int, blocks: int, threads: int, dynamic: int, packed: bytes, stream: int) -> None:
+        with self._told():
+            self._functions[function][0]._launch_kernel((blocks,), (threads,), packed, dynamic, self._streams.get(stream))
+
+    # ---- queues ------------------------------------------------------------------------------
+
+    def stream(self) -> int:
+        with self._told():
+            made = cuda.Stream(NON_BLOCKING)
+        self._streams[int(made.handle)] = made
+        return int(made.handle)
+
+    def drop_stream(self, stream: int) -> None:
+        del self._streams[stream]
+
+    def sync(self, stream: int) -> None:
+        if stream not in self._streams:
+            super().sync(stream)
+            return
+        with self._told():
+            self._streams[stream].synchronize()
+
+
+@cache
+def _codes(driver: Driver) -> dict[str, int]:
+    """The driver's errors by their text, which is what pycuda says."""
+    return {driver.told("cuGetErrorString", code): code for code in reversed(range(1, CODES))}

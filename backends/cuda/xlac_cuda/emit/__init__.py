@@ -1,0 +1,1 @@
+"""Kernels and programs as CUDA C++."""

@@ -1,0 +1,61 @@
+"""Instructions that schedules ask for by name, and how CUDA's text spells them.
+
+Their meanings are the schedules' own (`xlac.codegen.gpu.core.instructions`); the functions called here are in `templates`.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+MULTIPLY = "multiply_warp<{kind}, {{8}}, {{9}}, {{10}}, {{11}}, {{12}}, {{13}}>({{0}}, &{{1}}[{{2}}], {{3}}, &{{4}}[{{5}}], {{6}}, {{7}})"
+
+TF32 = "cuda.mma.m16n8k8.tf32"  # for f32 operands, where a model's precision lets them be rounded
+
+INSTRUCTIONS = {
+    "cuda.copy_async.16": "copy_async(&{0}[{1}], &{2}[{3}], {4})",
+    "cuda.copy_async.commit": "copy_commit()",
+    "cuda.copy_async.wait": "copy_wait<{0}>()",
+    "cuda.warp_barrier": "warp_barrier()",
+    "cuda.fence": "memory_fence()",
+    "cuda.ticket": "take_ticket(&{0}[{1}], {2}, &{3}[0])",
+    "cuda.mma.m16n8k16.bf16": MULTIPLY.format(kind="Bf16Product"),
+    "cuda.mma.m16n8k16.f16": MULTIPLY.format(kind="F16Product"),
+    "cuda.mma.m16n8k32.i8": MULTIPLY.format(kind="I8Product"),
+    TF32: MULTIPLY.format(kind="Tf32Product"),
+}
+"""By name: operands in the order that the schedules give them."""
+
+MULTIPLY_GROUP = "multiply_group<{kind}, {{6}}, {{7}}>({{0}}, &{{1}}[{{2}}], {{3}}, &{{4}}[{{5}}])"
+COORDINATES = range(5, 10)  # operands of a copy of a box, innermost axis first
+
+HOPPER = {
+    "cuda.fence_async": "fence_async()",
+    "cuda.wgmma.m64n256k64.bf16": MULTIPLY_GROUP.format(kind="Bf16Group"),
+    "cuda.wgmma.m64n256k64.f16": MULTIPLY_GROUP.format(kind="F16Group"),
+    "cuda.wgmma.wait": "settle_groups<{0}>()",
+    "cuda.mbarrier.begin": "barrier_begin(&{0}[{1}], {2})",
+    "cuda.mbarrier.ready": "barrier_ready()",
+    "cuda.mbarrier.wait": "barrier_wait(&{0}[{1}], {2})",
+    "cuda.mbarrier.expect": "barrier_expect(&{0}[{1}], {2})",
+    "cuda.mbarrier.done": "barrier_done(&{0}[{1}])",
+    **{
+        f"cuda.tensor_copy.{rank}": f"copy_box(&{{1}}[{{2}}], &{{0}}, &{{3}}[{{4}}], {', '.join(f'{{{n}}}' for n in COORDINATES[:rank])})"
+        for rank in range(2, 6)
+    },
+    "cuda.registers.more": "more_registers<{0}>()",
+    "cuda.registers.fewer": "fewer_registers<{0}>()",
+}
+"""Of sm_90a. No GPU has run them yet, so schedules see them only where `--arch sm_90a+wgmma` asks for them."""
+
+FUNCTIONS = {
+    "copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh", "multiply_group<": "warpgroups.cuh", "copy_box(": "copy_engine.cuh",
+    "warp_barrier(": "order.cuh", "memory_fence(": "order.cuh",
+}  # fmt: skip
+"""What is called, and the file that has it."""
+
+
+def functions_called(text: str) -> str:
+    """The functions that the spellings in a text call."""
+    folder = files("xlac_cuda") / "templates"
+    called = dict.fromkeys(name for call, name in FUNCTIONS.items() if call in text)
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in called)

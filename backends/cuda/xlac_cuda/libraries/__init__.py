@@ -1,0 +1,1 @@
+"""cuBLASLt and cuDNN."""

@@ -1,0 +1,65 @@
+"""NVIDIA's libraries as a program calls them: what each call's name is for, opened where a program has such calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from xlac_cuda.device.gpu import Gpu
+from xlac_cuda.run.plan import Arrays, Whole
+from xlac_sdk.libraries.attention import ATTENTION
+from xlac_sdk.libraries.convolution import CONVOLUTION
+from xlac_sdk.libraries.findings import Findings, Nothing
+from xlac_sdk.libraries.product import PRODUCT
+from xlac_sdk.programs.program import Call, Program, walk
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+if TYPE_CHECKING:  # most programs call none
+    from xlac_cuda.libraries.cudnn_calls import CudnnCalls
+    from xlac_cuda.libraries.products import MatrixProducts
+
+NEEDS = {PRODUCT: "cublasLt", CONVOLUTION: "cudnn", ATTENTION: "cudnn"}
+"""The library of each call, as manifests name it."""
+
+
+def needed(program: Program) -> tuple[str, ...]:
+    """The libraries that a program calls, by the names that manifests have for them."""
+    return tuple(sorted({NEEDS[name] for name in _calls(program)}))
+
+
+class Libraries:
+    """Those that one program calls, on one GPU. The context is current in every method."""
+
+    def __init__(self, gpu: Gpu, program: Program) -> None:
+        calls = _calls(program)
+        self.findings: Findings = Nothing()
+        self._open: dict[str, MatrixProducts | CudnnCalls] = {}
+        try:
+            if PRODUCT in calls:
+                from xlac_cuda.libraries.products import MatrixProducts
+
+                self._open["cublasLt"] = MatrixProducts(gpu)
+            if calls - {PRODUCT}:
+                from xlac_cuda.libraries.cudnn_calls import CudnnCalls
+
+                self._open["cudnn"] = CudnnCalls(gpu, ATTENTION in calls)
+        except BaseException:
+            self.close()
+            raise
+
+    def __call__(self, whole: Whole, arrays: Arrays) -> Callable[[int], None]:
+        """Makes one call of the program ready, and gives what asks for it, in a stream."""
+        library = self._open.get(NEEDS.get(whole.step.name, ""))
+        if library is None:
+            raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{whole.step.name}'"))
+        return library(whole, arrays, self.findings)
+
+    def close(self) -> None:
+        """Gives everything back."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+def _calls(program: Program) -> set[str]:
+    """The names of the calls that libraries do."""
+    return {step.name for step in walk(program.steps) if isinstance(step, Call) and step.name in NEEDS}

@@ -1,0 +1,1 @@
+"""Loaded programs on a GPU: plans, graphs and calls."""

@@ -1,0 +1,235 @@
+"""A loaded program on a GPU: weights uploaded once, one arena, and graphs that are made at a call's sizes and replayed."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac_cuda.device.arrays import is_on_gpu
+from xlac_cuda.device.errors import DeviceError
+from xlac_cuda.device.gpu import Gpu, gpu
+from xlac_cuda.device.memory import Memory, released
+from xlac_cuda.device.outputs import Outputs
+from xlac_cuda.device.staging import Staging
+from xlac_cuda.libraries.calls import Libraries
+from xlac_cuda.run.calls import Form, Shapes, device_call, form_of
+from xlac_cuda.run.conditions import loaded
+from xlac_cuda.run.faults import Faults
+from xlac_cuda.run.graph import Graph
+from xlac_cuda.run.launch import Entry, entries
+from xlac_cuda.run.nodes import Tools
+from xlac_cuda.run.plan import Action, Arrays, Planner, count
+from xlac_cuda.run.replay import Replay
+from xlac_cuda.run.steps import Part, Performer, blocking, graphs, recorded
+from xlac_cuda.run.turn import Turn
+from xlac_sdk.backend import Array
+from xlac_sdk.host import stopping
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.libraries.findings import Findings
+from xlac_sdk.lowering.stop_checks import changes_state
+from xlac_sdk.programs.program import Program
+from xlac_sdk.target import Target
+
+KEPT = 16  # sets of sizes whose graphs are kept
+REFUSED = {1, 801}  # CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED
+MOST_ACTIONS = 20_000  # that a graph is made of; programs of more are done one by one
+
+Sizes = Mapping[str, int]
+
+
+class CudaExecutable:
+    """A program on one GPU. Calls from several threads take turns, as they share the arena; programs do not wait for
+    each other. Everything is given back by `close`, when this is collected, and when loading fails."""
+
+    def __init__(self, artifact: Path, program: Program, target: Target, device: Gpu | None = None) -> None:
+        self.program = program
+        self.names = tuple(slot.name for slot in program.inputs)
+        self.gpu = device or gpu()
+        self.turn = Turn(self.gpu, program.name)
+        self._parts: OrderedDict[tuple[int, ...], tuple[Part, ...]] = OrderedDict()
+        self._alone = blocking()
+        self.forms: dict[Shapes, Form] = {}
+        self.faults = Faults(self.gpu, program, target, image := artifact.read_bytes())
+        self.replay: Replay | None = None  # of the last call with arrays of the device
+        give_back: list[Callable[[], None]] = []
+        self._closing = weakref.finalize(self, _close, self.gpu, give_back, self._parts)
+        try:
+            with self.gpu.current():
+                self._load(image, give_back)
+        except BaseException:
+            self._closing()
+            raise
+
+    def _load(self, image: bytes, give_back: list[Callable[[], None]]) -> None:
+        program, device = self.program, self.gpu
+        self._torn, self._changes = False, any(map(changes_state, program.steps))
+        self._library = Libraries(device, program)  # what graphs hold must not hold us
+        give_back.append(self._library.close)
+        module = device.load(image)
+        give_back.append(lambda: device.unload(module))
+        self._entries: Mapping[Kernel, Entry] = entries(program.kernels)
+        self._functions = {
+            entry: device.function(module, entry.symbol, entry.dynamic, entry.packing.size)
+            for entry in self._entries.values()
+        }
+        self.memory = Memory(device, program)
+        give_back.append(self.memory.free)
+        self.results = Outputs(device, self.faults)
+        self.stream = self.last = self.results.stream
+        give_back.append(self.results.close)
+        arrays = (*program.inputs, *program.outputs)
+        largest = max((slot.nbytes for slot in (*arrays, *self.memory.weights)), default=1)
+        self.staging = Staging(device, largest, len(arrays))
+        give_back.append(self.staging.close)
+        for slot, address in self.memory.weights.items():
+            self.staging.upload(address, _bytes(program.constants[slot.symbol]), self.stream)
+        device.clear(self.memory.state, max(program.state_bytes, 1), self.stream)
+        device.sync(self.stream)
+        numbers = {slot: number for number, slot in enumerate(arrays)}
+        self._planner = Planner(self.memory.fixed, numbers, self._entries)
+        conditions = loaded(device, program)
+        if conditions is not None:
+            give_back.append(conditions.close)
+        self._tools = Tools(device, self._functions, self._library, self.stream, conditions)
+        self._performer = Performer(device, self._functions, self._library, self.stream, self._alone)
+
+    # ---- calls -------------------------------------------------------------------------------
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Reads `inputs`, writes `outputs`, by name; all of them arrays of the host."""
+        try:
+            self._run(inputs, outputs)
+        except DeviceError as error:
+            raise self.faults.named(error, inputs) from None
+
+    def _run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        with self.turn:
+            form = form_of(self, tuple([inputs[name].shape for name in self.names]))
+            arrays = self.memory.own
+            self.turn_to(self.stream)
+            for slot, address in zip(self.program.inputs, arrays, strict=False):
+                self.staging.upload(address, _bytes(inputs[slot.name]), self.stream)
+            self.issue(form, tuple(arrays), self.stream)
+            for slot, address in zip(self.program.outputs, arrays[len(self.program.inputs) :], strict=True):
+                self.staging.download(_bytes(outputs[slot.name]), address, self.stream)
+            self.gpu.sync(self.stream)
+
+    def fast(self, *arrays: Any, **named: Any) -> Any:
+        """A call with arrays that lie on the GPU, in the order of the inputs or by name: its outputs lie there too, one as
+        it is, several as a tuple. NotImplemented for calls without any. Returns when the work has been asked for."""
+        try:
+            if self.replay is not None:
+                found = self.replay.call(self, arrays, named)
+                if found is not None:
+                    return found
+            if not any(is_on_gpu(value) for value in (*arrays, *named.values())):
+                return NotImplemented
+            return device_call(self, arrays, named)
+        except DeviceError as error:
+            raise self.faults.named(error, {**dict(zip(self.names, arrays, strict=False)), **named}) from None
+
+    def into(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
+        """`run` with arrays some of which lie on the GPU; False when none does. Results on the GPU are left in the making."""
+        try:
+            if self.replay is not None and self.replay.into(self, inputs, outputs):
+                return True
+            if not any(is_on_gpu(value) for value in (*inputs.values(), *outputs.values())):
+                return False
+            device_call(self, (), inputs, outputs)
+        except DeviceError as error:
+            raise self.faults.named(error, inputs) from None
+        return True
+
+    def remember(self, findings: Findings) -> None:
+        """Which engines of libraries are taken is looked for here first, and kept here."""
+        self._library.findings = findings
+
+    def turn_to(self, stream: int) -> None:
+        """From now on the program works in a stream, after what it was asked for in another: they share the arena."""
+        self.results.order(self.last, stream)
+        self.last = stream
+
+    def reset(self) -> None:
+        """Sets the state to zero."""
+        with self.turn:
+            self.turn_to(self.stream)
+            self.gpu.clear(self.memory.state, max(self.program.state_bytes, 1), self.stream)
+            self._torn = False
+
+    def close(self) -> None:
+        """Gives everything back that the program has on the device; a second time does nothing."""
+        if self.turn.close():
+            self._closing()
+
+    def issue(self, form: Form, arrays: Arrays, stream: int) -> None:
+        """Asks for all that a call does, on arrays of the device."""
+        self.faults.form = form
+        if self._torn:
+            raise stopping.torn()
+        performer = self._performer
+        if performer.stream != stream:
+            performer = self._performer = replace(performer, stream=stream)
+        parts = self._parts.get(form.key)
+        if parts is None and (self._alone or count(self.program.steps, form.sizes) > MOST_ACTIONS):
+            actions = self._planner.actions(self.program.steps, form.sizes)
+            self._perform(performer, recorded(actions, self._tools.able, None), arrays)
+            return
+        if parts is None:
+            parts = self._record(form.sizes, arrays)
+            if len(self._parts) >= KEPT:
+                _drop(self._parts.popitem(last=False)[1])
+            self._parts[form.key] = parts
+        elif len(self._parts) > 1:
+            self._parts.move_to_end(form.key)
+        self._perform(performer, parts, arrays)
+
+    def _perform(self, performer: Performer, parts: Iterable[Part], arrays: Arrays) -> None:
+        """Does it, and remembers a call that ended in the middle: then nobody knows what the state is."""
+        self._torn = self._changes
+        performer.perform(parts, arrays)
+        self._torn = False
+
+    def _record(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
+        """A call's parts as graphs; with the host's loops and branches where the driver refuses those of graphs."""
+        try:
+            return self._recorded(sizes, arrays)
+        except DeviceError as error:
+            if self._tools.conditions is None or error.code not in REFUSED:
+                raise
+        self._tools = replace(self._tools, conditions=None)
+        return self._recorded(sizes, arrays)
+
+    def _recorded(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
+        made: list[Graph] = []
+
+        def graph(actions: Sequence[Action]) -> Graph:
+            made.append(Graph(self._tools, actions, arrays))
+            return made[-1]
+
+        try:
+            return recorded(self._planner.actions(self.program.steps, sizes), self._tools.able, graph)
+        except BaseException:
+            _drop(made)
+            raise
+
+
+def _bytes(array: Array) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _drop(parts: Sequence[Part]) -> None:
+    for graph in graphs(parts):
+        graph.close()
+
+
+def _close(device: Gpu, give_back: list[Callable[[], None]], parts: OrderedDict[tuple[int, ...], tuple[Part, ...]]) -> None:
+    made = [graph.close for kept in parts.values() for graph in graphs(kept)]
+    parts.clear()
+    released(device, [*made, *reversed(give_back)])
+    give_back.clear()

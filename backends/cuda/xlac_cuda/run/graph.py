@@ -1,0 +1,100 @@
+"""CUDA graphs: actions in a row as one launch, with the call's arrays put in when they change."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from xlac_cuda.run.nodes import CopyNode, KernelNode, Moving, Nodes, Tools
+from xlac_cuda.run.plan import Action, Arrays, Move, Run
+
+VARIANTS = 4  # of a graph: sets of arrays that calls take turns among
+
+
+class Graph:
+    """Actions as one launch. The context is current in every method.
+
+    There is a variant for each of the last few sets of arrays, so that calls which take turns among some change nothing.
+    """
+
+    def __init__(self, tools: Tools, actions: Sequence[Action], arrays: Arrays) -> None:
+        self._tools, self._actions = tools, actions
+        self._start = tools.gpu.driver.raw["cuGraphLaunch"]
+        self._moves = any(action.touched for action in actions)
+        self._rigid = any(action.touched and not isinstance(action, Run | Move) for action in actions)  # what cannot be changed
+        self._variants: dict[tuple[int, ...], _Variant] = {}
+        self._variant(tuple(arrays) if self._moves else ())
+
+    def launch(self, arrays: Arrays, stream: int) -> None:
+        """Runs everything, in a stream, on these arrays."""
+        key = tuple(arrays) if self._moves else ()
+        found = self._variants.get(key) or self._variant(key)
+        code = self._start(found.exec, stream)
+        if code:
+            raise self._tools.gpu.driver.failure("cuGraphLaunch", code)
+
+    def _variant(self, arrays: tuple[int, ...]) -> _Variant:
+        """One for other arrays: anew, or the oldest changed."""
+        made = None
+        if len(self._variants) == VARIANTS:
+            oldest = self._variants.pop(next(iter(self._variants)))
+            made = self._changed(oldest, arrays)
+        self._variants[arrays] = made or _Variant(self._tools, self._actions, arrays)
+        return self._variants[arrays]
+
+    def _changed(self, oldest: _Variant, arrays: tuple[int, ...]) -> _Variant | None:
+        """A variant with other arrays; None, and it is gone, where that cannot be."""
+        try:
+            if not self._rigid:
+                oldest.move_to(arrays)
+                return oldest
+        except BaseException:
+            oldest.close()
+            raise
+        oldest.close()
+        return None
+
+    def close(self) -> None:
+        """Gives the graph back."""
+        while self._variants:
+            self._variants.popitem()[1].close()
+
+
+class _Variant:
+    """A graph on certain arrays, ready to be launched."""
+
+    def __init__(self, tools: Tools, actions: Sequence[Action], arrays: Arrays) -> None:
+        self._driver, self._context, self._arrays = tools.gpu.driver, tools.gpu.context, arrays
+        self._graph, self.exec = self._driver.made("cuGraphCreate", 0), 0
+        try:
+            nodes = Nodes(tools, arrays)
+            nodes.add(self._graph, actions)
+            self._moving = nodes.moving
+            self.exec = self._driver.made("cuGraphInstantiateWithFlags", self._graph, 0)
+        except BaseException:
+            self.close()
+            raise
+
+    def move_to(self, arrays: Arrays) -> None:
+        """Other arrays, from the next launch on."""
+        before, self._arrays = self._arrays, arrays
+        for moving in self._moving:
+            if any(arrays[number] != before[number] for number in moving.touched):
+                self._set(moving)
+
+    def _set(self, moving: Moving) -> None:
+        """A node's parameters, for the arrays of now."""
+        match moving.action, moving.given:
+            case Run() as run, KernelNode() as kernel:
+                kernel.packed.fill(run.packed(self._arrays))
+                self._driver("cuGraphExecKernelNodeSetParams_v2", self.exec, moving.node, ctypes.addressof(kernel))
+            case Move() as move, CopyNode() as copy:
+                copy.source_device, copy.target_device = move.source.at(self._arrays), move.target.at(self._arrays)
+                self._driver("cuGraphExecMemcpyNodeSetParams", self.exec, moving.node, ctypes.addressof(copy), self._context)
+
+    def close(self) -> None:
+        """Gives the graph back."""
+        for call, handle in (("cuGraphExecDestroy", self.exec), ("cuGraphDestroy", self._graph)):
+            if handle:
+                self._driver(call, handle)
+        self._graph = self.exec = 0

@@ -1,0 +1,215 @@
+"""Nodes of CUDA graphs: a node for each action, one after another, and graphs within for loops and branches."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xlac_cuda.device.driver import Driver
+from xlac_cuda.device.gpu import Gpu, Packed
+from xlac_cuda.run.conditions import Conditions
+from xlac_cuda.run.launch import Entry
+from xlac_cuda.run.plan import Action, Arrays, Loop, Mark, Move, Place, Run, Switch, Whole
+
+DEVICE = 2  # CU_MEMORYTYPE_DEVICE
+CONDITIONAL, WHILE, SWITCH = 13, 1, 2  # CU_GRAPH_NODE_TYPE_…, CU_GRAPH_COND_TYPE_…
+THREAD_LOCAL = 1  # a capture that other threads' calls do not disturb
+
+Functions = Mapping[Entry, int]  # the handle of each kernel
+Library = Callable[[Whole, Arrays], Callable[[int], None]]
+"""Makes ready to run a whole operation on arrays (memory and code are allocated and loaded, which nothing may while work is
+recorded), and gives what asks for it, in a stream."""
+
+
+class KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2"""
+
+    _fields_ = (
+        ("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("dynamic", ctypes.c_uint),
+        ("each", ctypes.c_void_p), ("extra", ctypes.c_void_p), ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p),
+    )  # fmt: skip
+    packed: Packed  # what `extra` points into
+
+
+_SIDE = (
+    ("x", ctypes.c_size_t), ("y", ctypes.c_size_t), ("z", ctypes.c_size_t), ("level", ctypes.c_size_t),
+    ("type", ctypes.c_int), ("host", ctypes.c_void_p), ("device", ctypes.c_uint64), ("array", ctypes.c_void_p),
+    ("reserved", ctypes.c_void_p), ("pitch", ctypes.c_size_t), ("height", ctypes.c_size_t),
+)  # fmt: skip
+
+
+class CopyNode(ctypes.Structure):
+    """CUDA_MEMCPY3D"""
+
+    _fields_ = (
+        *((f"{side}_{name}", kind) for side in ("source", "target") for name, kind in _SIDE),
+        ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("depth", ctypes.c_size_t),
+    )  # fmt: skip
+
+
+class _Conditional(ctypes.Structure):
+    """CUgraphNodeParams, of a conditional node"""
+
+    _fields_ = (
+        ("kind", ctypes.c_int), ("reserved", ctypes.c_int * 3), ("handle", ctypes.c_uint64), ("type", ctypes.c_int),
+        ("size", ctypes.c_uint), ("bodies", ctypes.POINTER(ctypes.c_void_p)), ("context", ctypes.c_void_p), ("rest", ctypes.c_int64 * 26),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What graphs of a program are made with. `stream` is where a library's work is recorded."""
+
+    gpu: Gpu
+    functions: Functions
+    library: Library
+    stream: int
+    conditions: Conditions | None = None
+
+    def able(self, action: Action) -> bool:
+        """Whether a graph can do this."""
+        if self.conditions is not None:
+            return self.conditions.decide(action)
+        return isinstance(action, Run | Move | Whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A node that touches some of the call's arrays, and its parameters."""
+
+    node: int
+    action: Run | Move
+    touched: tuple[int, ...]
+    given: KernelNode | CopyNode
+
+
+class Nodes:
+    """Adds nodes to graphs, on certain arrays."""
+
+    def __init__(self, tools: Tools, arrays: Arrays) -> None:
+        self.moving: list[Moving] = []
+        self._tools, self._arrays = tools, arrays
+        self._driver: Driver = tools.gpu.driver
+
+    def add(self, graph: int, actions: Sequence[Action], before: int = 0) -> int:
+        """Actions in a row, which begin after a node has ended; gives the last one's."""
+        for action in actions:
+            before = self._node(graph, action, before)
+        return before
+
+    def _node(self, graph: int, action: Action, before: int) -> int:
+        match action:
+            case Run():
+                kernel = kernel_node(self._tools.functions[action.entry], action, self._arrays)
+                return self._moved(self._kernel(graph, before, kernel), action, kernel)
+            case Move():
+                copy = copy_node(action, self._arrays)
+                made = self._driver.made("cuGraphAddMemcpyNode", *_after(graph, before), ctypes.addressof(copy), self._tools.gpu.context)
+                return self._moved(made, action, copy)
+            case Whole():
+                return self._whole(graph, action, before)
+            case Loop():
+                return self._loop(graph, action, before)
+            case Switch():
+                return self._switch(graph, action, before)
+            case Mark():
+                raise AssertionError("the host writes the time")
+
+    def _moved(self, node: int, action: Run | Move, given: KernelNode | CopyNode) -> int:
+        if action.touched:
+            self.moving.append(Moving(node, action, action.touched, given))
+        return node
+
+    def _kernel(self, graph: int, before: int, kernel: KernelNode) -> int:
+        return self._driver.made("cuGraphAddKernelNode_v2", *_after(graph, before), ctypes.addressof(kernel))
+
+    def _whole(self, graph: int, whole: Whole, before: int) -> int:
+        """What a library does, as a graph in this one."""
+        stream, library = self._tools.stream, self._tools.library
+        ready = library(whole, self._arrays)
+        child = captured(self._driver, stream, lambda: ready(stream))
+        try:
+            return self._driver.made("cuGraphAddChildGraphNode", *_after(graph, before), child)
+        finally:
+            self._driver("cuGraphDestroy", child)
+
+    # ---- decided on the device ---------------------------------------------------------------
+
+    def _loop(self, graph: int, loop: Loop, before: int) -> int:
+        conditions = self._tools.conditions
+        assert conditions is not None
+        handle = self._handle(graph)
+        before = self._decide(graph, self.add(graph, loop.condition, before), conditions.loop, loop.flag, handle)
+        node, (body,) = self._conditional(graph, before, handle, WHILE, 1)
+        last = self.add(body, (*loop.body, *loop.condition))
+        self._decide(body, last, conditions.loop, loop.flag, handle)
+        return node
+
+    def _switch(self, graph: int, switch: Switch, before: int) -> int:
+        conditions, count = self._tools.conditions, len(switch.branches)
+        assert conditions is not None
+        handle = self._handle(graph)
+        before = self._decide(graph, before, conditions.branch, switch.index, handle, count)
+        node, bodies = self._conditional(graph, before, handle, SWITCH, count)
+        for body, branch in zip(bodies, switch.branches, strict=True):
+            if not self.add(body, branch):
+                self._driver.made("cuGraphAddEmptyNode", *_after(body, 0))
+        return node
+
+    def _handle(self, graph: int) -> int:
+        """A condition of a graph; kernels set it before anything looks at it."""
+        return self._driver.made("cuGraphConditionalHandleCreate", graph, self._tools.gpu.context, 0, 0)
+
+    def _decide(self, graph: int, before: int, function: int, place: Place, handle: int, *count: int) -> int:
+        """A kernel that sets a condition by what is at a place."""
+        packed = b"".join(number.to_bytes(8, "little") for number in (place.at(self._arrays), handle, *count))
+        return self._kernel(graph, before, _kernel_of(function, 1, 1, 0, packed))
+
+    def _conditional(self, graph: int, before: int, handle: int, kind: int, size: int) -> tuple[int, list[int]]:
+        """The node, and the graphs in it."""
+        asked = _Conditional(CONDITIONAL, (0, 0, 0), handle, kind, size, None, self._tools.gpu.context)
+        home, edge, count = _after(graph, before)
+        node = self._driver.made("cuGraphAddNode_v2", home, edge, None, count, ctypes.addressof(asked))
+        return node, [asked.bodies[number] or 0 for number in range(size)]
+
+
+def kernel_node(function: int, run: Run, arrays: Arrays) -> KernelNode:
+    """A kernel's parameters, on arrays."""
+    return _kernel_of(function, run.blocks, run.entry.threads, run.entry.dynamic, run.packed(arrays))
+
+
+def _kernel_of(function: int, blocks: int, threads: int, dynamic: int, packed: bytes) -> KernelNode:
+    given = Packed(packed)
+    made = KernelNode(function, (blocks, 1, 1), (threads, 1, 1), dynamic, None, given.extra)
+    made.packed = given
+    return made
+
+
+def copy_node(move: Move, arrays: Arrays) -> CopyNode:
+    """A copy's parameters, on arrays."""
+    return CopyNode(
+        source_type=DEVICE, source_device=move.source.at(arrays), target_type=DEVICE, target_device=move.target.at(arrays),
+        width=move.nbytes, height=1, depth=1,
+    )  # fmt: skip
+
+
+def _after(graph: int, before: int) -> tuple[int, ctypes.Array[ctypes.c_void_p] | None, int]:
+    """A graph, and one node in it or none that a new one comes after."""
+    return (graph, (ctypes.c_void_p * 1)(before), 1) if before else (graph, None, 0)
+
+
+def captured(driver: Driver, stream: int, work: Callable[[], None]) -> int:
+    """What is asked of a stream meanwhile, as a graph; nothing of it runs."""
+    found = ctypes.c_void_p()
+    driver("cuStreamBeginCapture_v2", stream, THREAD_LOCAL)
+    try:
+        work()
+    except BaseException:
+        driver.raw["cuStreamEndCapture"](stream, ctypes.addressof(found))
+        if found.value:
+            driver("cuGraphDestroy", found.value)
+        raise
+    driver("cuStreamEndCapture", stream, ctypes.addressof(found))
+    assert found.value is not None
+    return found.value

@@ -1,0 +1,198 @@
+"""The steps of a program for one set of sizes: counted loops unrolled, cases chosen, every address and grid known.
+
+What is left to the call is where its arrays are: a `Place` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xlac_cuda.run.launch import Entry
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.programs.dims import evaluate
+from xlac_sdk.programs.program import (
+    Argument,
+    Branch,
+    Call,
+    Choice,
+    Copy,
+    Launch,
+    Repeat,
+    Slot,
+    Stamp,
+    Step,
+    While,
+)
+
+Counters = Mapping[str, int]  # of the loops around a step, and the sizes of the call, by name
+Arrays = Sequence[int]  # addresses of a call's inputs, then of its outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address: `offset` bytes into one of the call's arrays, or, where `array` is -1, `offset` itself."""
+
+    array: int
+    offset: int
+
+    def at(self, arrays: Arrays) -> int:
+        return self.offset if self.array < 0 else arrays[self.array] + self.offset
+
+
+def _touched(*places: Place) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(place.array for place in places if place.array >= 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A kernel on a grid."""
+
+    entry: Entry
+    blocks: int
+    places: tuple[Place, ...]
+    sizes: tuple[int, ...]
+    step: Launch
+
+    def packed(self, arrays: Arrays) -> bytes:
+        return self.entry.packed([place.at(arrays) for place in self.places], self.sizes)
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Which of the call's arrays it reads or writes: they lie elsewhere at each call."""
+        return _touched(*self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A copy on the device, of at least a byte."""
+
+    target: Place
+    source: Place
+    nbytes: int
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        return _touched(self.target, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An operation that a library runs. The step is for known sizes."""
+
+    step: Call
+    places: tuple[Place, ...]
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        return _touched(*self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`loop: condition; if (!*flag) break; body`"""
+
+    condition: tuple[Action, ...]
+    flag: Place
+    body: tuple[Action, ...]
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        return _of_all((*self.condition, *self.body), self.flag)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """The branch whose number is the i32 at `index`, or else the last."""
+
+    index: Place
+    branches: tuple[tuple[Action, ...], ...]
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        return _of_all([one for branch in self.branches for one in branch], self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The time, appended to a log of `room` numbers; code 0 empties it first."""
+
+    log: Place
+    room: int
+    code: int
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        return _touched(self.log)
+
+
+Straight = Run | Move | Whole
+Action = Straight | Loop | Switch | Mark
+
+
+def _of_all(actions: Iterable[Action], place: Place) -> tuple[int, ...]:
+    return tuple(dict.fromkeys((*_touched(place), *(array for action in actions for array in action.touched))))
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Where slots are: at fixed addresses, or the number of one of the call's arrays."""
+
+    fixed: Mapping[Slot, int]
+    arrays: Mapping[Slot, int]
+    entries: Mapping[Kernel, Entry]
+
+    def actions(self, steps: Sequence[Step], counters: Counters) -> Iterator[Action]:
+        """What to do, in order."""
+        for step in steps:
+            match step:
+                case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
+                    entry, given = self.entries[kernel], tuple(evaluate(size, counters) for size in sizes)
+                    blocks = entry.blocks(given)
+                    if blocks:
+                        yield Run(entry, blocks, tuple(self.place(a, counters) for a in arguments), given, step)
+                case Copy(target=target, source=source, count=count):
+                    nbytes = evaluate(count, counters) * source.slot.dtype.nbytes
+                    if nbytes:
+                        yield Move(self.place(target, counters), self.place(source, counters), nbytes)
+                case Repeat(counter=counter, count=count, body=body):
+                    for number in range(evaluate(count, counters)):
+                        yield from self.actions(body, {**counters, counter: number})
+                case Choice():
+                    yield from self.actions(step.path(counters), counters)
+                case While(condition=condition, flag=flag, body=body):
+                    first, then = tuple(self.actions(condition, counters)), tuple(self.actions(body, counters))
+                    yield Loop(first, self.place(flag, counters), then)
+                case Branch(index=index, branches=branches):
+                    found = tuple(tuple(self.actions(branch, counters)) for branch in branches)
+                    yield Switch(self.place(index, counters), found)
+                case Stamp(log=log, code=code, parts=parts):
+                    room = log.slot.size - evaluate(log.offset, counters) - parts  # which are for threads of a processor
+                    yield Mark(self.place(log, counters), room, code)
+                case Call(arguments=arguments):
+                    yield Whole(step.at(counters), tuple(self.place(a, counters) for a in arguments))
+
+    def place(self, argument: Argument, counters: Counters) -> Place:
+        moved = evaluate(argument.offset, counters)
+        moved += sum(counters[name] * evaluate(stride, counters) for name, stride in argument.strides)
+        moved *= argument.slot.dtype.nbytes
+        number = self.arrays.get(argument.slot, -1)
+        return Place(number, moved if number >= 0 else self.fixed[argument.slot] + moved)
+
+
+def count(steps: Sequence[Step], counters: Counters) -> int:
+    """How many actions there are, those inside loops and branches among them."""
+    total = 0
+    for step in steps:
+        match step:
+            case Repeat(count=times, body=body):
+                total += evaluate(times, counters) * count(body, counters)
+            case Choice():
+                total += count(step.path(counters), counters)
+            case While(condition=condition, body=body):
+                total += 1 + count(condition, counters) + count(body, counters)
+            case Branch(branches=branches):
+                total += 1 + sum(count(branch, counters) for branch in branches)
+            case _:
+                total += 1
+    return total

@@ -1,0 +1,1 @@
+"""What `xlac build` leaves, and how it is loaded without the compiler."""

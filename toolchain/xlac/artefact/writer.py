@@ -1,0 +1,135 @@
+"""What `xlac build` leaves behind: the backend's files and a manifest, all or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac.artefact.folders import replacing
+from xlac.cache.fingerprint import version_of
+from xlac.driver import Lowered
+from xlac.model import Model
+from xlac.support.failures import checks_of
+from xlac.support.gc_pause import paused
+from xlac_sdk.backend import Array, Backend
+from xlac_sdk.host import manifest, records, stopping
+from xlac_sdk.host.manifest import Manifest, Memory, Provenance, Size, Tensor
+from xlac_sdk.host.package import Package, Packaging, Variant
+from xlac_sdk.programs import portable
+from xlac_sdk.programs.program import Program, Role
+from xlac_sdk.source import Diagnostic, SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What an artefact is made from, by hash, as it was before compiling, and how it was asked for."""
+
+    model: Model
+    spec: str
+    weights: str
+    options: Mapping[str, Any]
+
+    @staticmethod
+    def of(model: Model, spec: Path, options: Mapping[str, Any]) -> Source:
+        return Source(model, manifest.file_hash(spec), weights_hash(model.weights), options)
+
+
+def write(
+    variants: Sequence[Lowered], backend: Backend, folder: Path, wanted: Packaging, source: Source, unchecked: Lowered | None = None
+) -> list[Path]:
+    """Builds into `folder`, which is created, or replaced when an earlier build made it; the manifest is written last.
+
+    Several variants are one model for several processors. `unchecked` is the program of a checked one without its checks,
+    for a backend whose packages hold both. Returns the files. Nothing is left behind when the build
+    fails or is interrupted, and what others put into the folder stays (`folders.py`). Raises SourceError for a folder with other
+    content, and for weights that changed since `source` was made.
+    """
+    with replacing(folder) as made:
+        if wanted.forms:
+            variants, plain = recorded(variants, unchecked) if backend.records else (variants, None)
+            package = backend.package([Variant(v.program, v.target, plain) for v in variants], wanted, made)
+        else:
+            package = _plain(variants[0], backend, made)
+        if weights_hash(source.model.weights) != source.weights:
+            problem = "the model's weights changed while it was being built"
+            raise SourceError(Diagnostic("XL3015", problem, hint="build it again when nobody writes to their file"))
+        facts = describe(variants, backend, wanted, package, source, made)
+        (made / manifest.NAME).write_text(facts.text(), encoding="utf-8")
+        names = sorted(p.relative_to(made) for p in made.rglob("*") if p.is_file())
+    return [folder / name for name in names]
+
+
+def recorded(variants: Sequence[Lowered], unchecked: Lowered | None) -> tuple[Sequence[Lowered], Program | None]:
+    """Checked programs with their record inside, for the C API, and the unchecked one that a package may hold too."""
+    checks = checks_of(variants[0].program.facts)
+    if not checks:
+        return variants, None
+    plain = unchecked.program if unchecked else None
+    programs = records.inside([v.program for v in variants], [check.text for check in checks], plain.arena_bytes if plain else 0)
+    return [replace(v, program=program) for v, program in zip(variants, programs, strict=True)], plain
+
+
+def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:
+    """The sources, what the backend builds of them, and the program it is loaded with: for a backend without forms."""
+    with paused():
+        sources = backend.emit(lowered.program, lowered.target)
+    library = "" if backend.text_only else backend.build(sources, made).relative_to(made).as_posix()
+    for name, text in sources.items():
+        if not (made / name).exists():
+            (made / name).write_text(text, encoding="utf-8")
+    if library:
+        portable.write(made, lowered.program, lowered.target)
+    return Package(library)
+
+
+def describe(
+    variants: Sequence[Lowered], backend: Backend, wanted: Packaging, package: Package, source: Source, made: Path
+) -> Manifest:
+    """The manifest of what is in the folder `made`."""
+    programs = [v.program for v in variants]
+    first = programs[0]
+    arena, state = max(p.arena_bytes for p in programs), max(p.state_bytes for p in programs)
+    constants = max(sum(s.nbytes for s in p.slots if s.role is Role.CONSTANT) for p in programs)
+    return Manifest(
+        format=2,
+        name=first.name,
+        target=backend.name,
+        forms=wanted.forms,
+        library=package.library,
+        weights=wanted.weights,
+        weights_file=package.weights,
+        needs=package.needs,
+        inputs=tuple(map(Tensor.of, first.inputs)),
+        outputs=tuple(map(Tensor.of, first.outputs)),
+        sizes=tuple(map(Size.of, first.sizes)),
+        variants=tuple({symbol.name: value for symbol, value in case.sizes} for case in first.cases),
+        memory=Memory(arena=arena, state=state, weights=constants, peak=arena + state + constants),
+        kernels=max(len(p.kernels) for p in programs),
+        flops=first.work.flops,
+        long=any(map(stopping.may_run_long, programs)),
+        provenance=Provenance(
+            xlac=version("xlac"), backend=version_of(backend), spec=source.spec, weights=source.weights,
+            machines=tuple(v.target.machine for v in variants), options=dict(source.options),
+        ),
+        files={
+            p.relative_to(made).as_posix(): manifest.file_hash(p)
+            for p in sorted(made.rglob("*"))
+            if p.is_file()
+        },
+    )  # fmt: skip
+
+
+def weights_hash(weights: Mapping[str, Array]) -> str:
+    """SHA-256 over the names, types and data of a model's weights, in order of name."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        array = np.ascontiguousarray(weights[name])
+        digest.update(f"{name}\0{array.dtype}{list(array.shape)}\0".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

@@ -1,0 +1,49 @@
+"""What backends find out while programs run, as entries of the cache: `xlac_sdk.libraries.findings` says what for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xlac.cache.store import Cache
+from xlac.settings import settings
+from xlac.support.digest import digest
+
+FILE = "found.json"
+MOST = 1 << 16  # characters that are read of one
+
+
+class CachedFindings:
+    """Those of one backend. Where there is no cache, or it cannot be written to, everything is forgotten."""
+
+    def __init__(self, backend: str) -> None:
+        self.name = backend
+
+    def find(self, *key: str) -> str | None:
+        cache = self._cache()
+        found = None if cache is None else cache.find(self._key(key))
+        if found is None:
+            return None
+        try:
+            with Path(found).open(encoding="utf-8", errors="replace") as file:
+                return file.read(MOST)
+        except OSError:
+            return None
+
+    def keep(self, told: str, about: str, *key: str) -> None:
+        cache = self._cache()
+        if cache is None:
+            return
+        cache.keep(self._key(key), about, self, lambda folder: _written(folder / FILE, told))
+
+    def _key(self, key: tuple[str, ...]) -> str:
+        return digest("found", self.name, *key)
+
+    @staticmethod
+    def _cache() -> Cache | None:
+        now = settings()
+        return None if now.cache is None else Cache(now.cache, now.cache_bytes)
+
+
+def _written(file: Path, told: str) -> Path:
+    file.write_text(told, encoding="utf-8")
+    return file

@@ -1,0 +1,81 @@
+"""What is recorded of a file in the cache, and whether the file is still what was recorded.
+
+Small files are hashed whenever they are read. Large ones, constants that a program maps, would take longer to read than
+everything else of a warm start: they count as whole while their size, times and inode are those recorded since this
+machine was booted, because whoever writes to a file changes its times. Where any of that differs (the cache was copied, the
+machine went down before everything was on its disk) their sums are compared, which takes a fifth of the time of a hash.
+docs/CACHE.md has the measurements.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from xlac.support.digest import digest, file_digest
+
+SEALED = 2 << 20  # bytes from which on a file is not hashed
+WORDS = 512  # of 64 bits in a row of the sums
+ROWS = 1024
+
+Seal = list[Any]
+
+
+def seal(file: str) -> Seal:
+    """What to record of a file: its size and hash or, of a large one, its sums, and what says that nobody wrote to it since."""
+    facts = os.stat(file)
+    if facts.st_size <= SEALED:
+        return [facts.st_size, file_digest(file)]
+    return [facts.st_size, sums(file), *_stamp(facts)]
+
+
+def whole(file: str, told: Seal) -> bool:
+    """Whether a file is as it was recorded. Raises OSError, and ValueError or TypeError for what is no seal."""
+    size, content, *stamp = told
+    facts = os.stat(file)
+    if facts.st_size != size:
+        return False
+    if size <= SEALED:
+        return bool(file_digest(file) == content)
+    return _trusted(stamp, facts) or bool(sums(file) == content)
+
+
+def outdated(file: str, told: Seal) -> bool:
+    """Whether the next look at a whole file would be a slow one. Raises OSError."""
+    return told[0] > SEALED and not _trusted(told[2:], os.stat(file))
+
+
+def _stamp(facts: os.stat_result) -> list[Any]:
+    return [facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, _boot()]
+
+
+def _trusted(stamp: list[Any], facts: os.stat_result) -> bool:
+    return stamp == _stamp(facts) and bool(stamp[-1])
+
+
+def _boot() -> str:
+    """What tells one start of this machine from another; "" where nothing does."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def sums(file: str) -> str:
+    """The hash of a file's sums by rows and columns of 64-bit words, as it is read: damage of any one row or column shows."""
+    parts: list[bytes] = []
+    room = np.empty(ROWS * WORDS, np.uint64)
+    view = room.data.cast("B")
+    with open(file, "rb", buffering=0) as opened:
+        while True:
+            count = 0
+            while count < len(view) and (more := opened.readinto(view[count:])):
+                count += more
+            room.view(np.uint8)[count:] = 0
+            block = room.reshape(ROWS, WORDS)
+            parts += block.sum(axis=1, dtype=np.uint64).tobytes(), block.sum(axis=0, dtype=np.uint64).tobytes(), b"%d" % count
+            if count < len(view):
+                return digest(*parts)

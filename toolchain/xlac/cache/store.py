@@ -1,0 +1,274 @@
+"""Artefacts on disk by what they were made from: compiling the same program again costs a lookup.
+
+An entry is a folder named by the hash of everything that decides the artefact: the emitted sources, the backend
+with its version, and the target's facts. It is written beside its place and renamed into it, so that processes
+and kills never leave half of one. What is read is checked against what was recorded when it was written (`seals.py`); an
+entry that does not match is thrown away. The least recently used go first when the cache outgrows its bound.
+
+Nothing that the file system does fails a compilation: what cannot be read was not there, what cannot be written is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from xlac.cache.seals import outdated, seal, whole
+from xlac.support.digest import BYTES, digest
+
+if TYPE_CHECKING:  # looking for an entry does without: it is what a warm start waits for
+    from pathlib import Path
+
+ENTRY = "entry.json"
+ROOM = "xlac-room-"  # begins the name of a folder in which an entry is written, or thrown away
+MARK = "made-by-xlac"  # a file in each: nobody else's folder has it
+FRESH = 60.0  # seconds for which an entry is not collected: somebody may be about to load it
+ABANDONED = 3600.0  # seconds after which a room belongs to a process that died
+
+
+class Named(Protocol):
+    """A backend, as far as entries say whose they are."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Entry(NamedTuple):
+    """One artefact: its key, the program and backend it is for, its size, and when it was last used."""
+
+    key: str
+    program: str
+    backend: str
+    nbytes: int
+    used: float
+    folder: Path
+
+
+class Cache:
+    """The entries of one folder, which no other user may write to."""
+
+    def __init__(self, folder: str | Path, limit: int) -> None:
+        self.root, self.limit = os.fspath(folder), limit
+
+    @property
+    def folder(self) -> Path:
+        from pathlib import Path
+
+        return Path(self.root)
+
+    def keep(self, key: str, program: str, backend: Named, write: Callable[[Path], Path], *, anew: bool = False) -> str | None:
+        """Has `write` put files into a folder, one of which it returns, and makes that the entry of `key`; where it is then.
+
+        An entry that is there already stays, unless it is to be made `anew`. None when nothing can be kept: the disk is
+        full, or may not be written to, or others can write to the cache. What `write` raises beside OSError is passed on.
+        """
+        import shutil
+
+        found = None if anew else self.find(key)
+        if found is not None:
+            return found
+        room = None
+        try:
+            room = self._room(key)
+            if room is None:
+                return None
+            made = room / "entry"
+            made.mkdir(mode=0o700)
+            artifact = write(made).relative_to(made).as_posix()
+            files = {p.relative_to(made).as_posix(): seal(str(p)) for p in sorted(made.rglob("*")) if p.is_file()}
+            told = {"program": program, "backend": backend.name, "artifact": artifact, "files": files}
+            (made / ENTRY).write_text(_signed(told), encoding="utf-8")
+            self._publish(str(made), self._place(key), anew)
+        except OSError:
+            return None
+        finally:
+            if room is not None:
+                shutil.rmtree(room, ignore_errors=True)
+        self.collect()
+        return self.find(key)
+
+    def find(self, key: str) -> str | None:
+        """The artefact of `key` if its entry is whole; one that is not is removed."""
+        place = self._place(key)
+        try:
+            if not self._private():
+                return None
+            entry = _read(place)
+            files: dict[str, Any] = entry["files"]
+            fine = _inside(entry["artifact"], files) and sorted(os.listdir(place)) == _tops(files)
+            if not fine or not all(whole(os.path.join(place, name), told) for name, told in files.items()):
+                raise ValueError("not as it was written")
+            if any(outdated(os.path.join(place, name), told) for name, told in files.items()):
+                self._seal_again(place, entry)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            self._remove(place)
+            return None
+        except FileNotFoundError:
+            if os.path.lexists(place):  # files of it are gone, but it is not
+                self._remove(place)
+            return None
+        except OSError:  # who knows what it holds
+            return None
+        with suppress(OSError):  # it may not be written to, or is gone
+            os.utime(place)
+        return os.path.join(place, entry["artifact"])
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry, the least recently used first."""
+        found = []
+        for place in self._places():
+            try:
+                program, backend = _whose(place)
+                nbytes = sum(p.stat().st_size for p in place.rglob("*") if p.is_file())
+                found.append(Entry(place.name, program, backend, nbytes, place.stat().st_mtime, place))
+            except OSError:
+                continue
+        return iter(sorted(found, key=lambda entry: entry.used))
+
+    def collect(self, limit: int | None = None) -> list[Entry]:
+        """Removes the least recently used entries until the rest fit the bound; what processes left too."""
+        limit = self.limit if limit is None else limit
+        entries = list(self.entries())
+        total = sum(entry.nbytes for entry in entries)
+        removed = []
+        now = time.time()
+        for entry in entries:
+            if total <= limit:
+                break
+            if limit and 0 <= now - entry.used < FRESH:
+                continue
+            if self._remove(str(entry.folder)):
+                removed.append(entry)
+                total -= entry.nbytes
+        self._sweep(now)
+        return removed
+
+    def _places(self) -> list[Path]:
+        """Folders with the names of entries."""
+        try:
+            return [p for p in self.folder.glob("??/*") if _is_key(p.name) and p.name[:2] == p.parent.name]
+        except OSError:
+            return []
+
+    def _sweep(self, now: float) -> None:
+        """Removes rooms of processes that died: folders with our mark in them, and nobody else's."""
+        import shutil
+
+        with suppress(OSError):
+            for left in self.folder.glob(ROOM + "*"):
+                with suppress(OSError):
+                    if (left / MARK).is_file() and not left.is_symlink() and now - left.stat().st_mtime > ABANDONED:
+                        shutil.rmtree(left, ignore_errors=True)
+
+    def _place(self, key: str) -> str:
+        return os.path.join(self.root, key[:2], key)
+
+    def _room(self, key: str) -> Path | None:
+        """A folder of ours in the cache's, and the one that the entry will be in; None where others can write. Raises OSError."""
+        from pathlib import Path
+
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        Path(self._place(key)).parent.mkdir(exist_ok=True, mode=0o700)
+        return self._marked() if self._private() else None
+
+    def _marked(self) -> Path:
+        import tempfile
+        from pathlib import Path
+
+        room = Path(tempfile.mkdtemp(prefix=ROOM, dir=self.root))
+        try:
+            (room / MARK).touch()
+        except OSError:
+            with suppress(OSError):
+                room.rmdir()
+            raise
+        return room
+
+    def _private(self) -> bool:
+        """Whether nobody else could have put something here. Raises OSError."""
+        facts = os.stat(self.root)
+        mine = not hasattr(os, "getuid") or facts.st_uid == os.getuid()
+        return mine and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+    def _publish(self, made: str, place: str, anew: bool) -> None:
+        """Renames an entry to its place, unless another process was faster. Raises OSError."""
+        if anew:
+            self._remove(place)
+        try:
+            os.rename(made, place)
+        except OSError:
+            if not os.path.isdir(place):
+                raise
+
+    def _seal_again(self, place: str, entry: dict[str, Any]) -> None:
+        """Records what the files of an entry that proved whole are now, so that the next look is quick."""
+        import shutil
+
+        with suppress(OSError):
+            room = self._marked()
+            try:
+                files = {name: seal(os.path.join(place, name)) for name in entry["files"]}
+                if all(files[name][:2] == told[:2] for name, told in entry["files"].items()):
+                    (room / ENTRY).write_text(_signed({**entry, "files": files}), encoding="utf-8")
+                    (room / ENTRY).replace(os.path.join(place, ENTRY))
+            finally:
+                shutil.rmtree(room, ignore_errors=True)
+
+    def _remove(self, place: str) -> bool:
+        """Out of sight at once, then gone: another process sees the whole entry or none. Whether it is out of sight."""
+        import shutil
+
+        room = None
+        try:
+            room = self._marked()
+            os.rename(place, os.path.join(room, "entry"))
+        except OSError:
+            return False
+        finally:
+            if room is not None:
+                shutil.rmtree(room, ignore_errors=True)
+        return True
+
+
+def _signed(told: dict[str, Any]) -> str:
+    """The text of an entry: the hash of all that follows, then what it says."""
+    text = json.dumps(told)
+    return f"{digest(text)}\n{text}"
+
+
+def _read(place: str) -> dict[str, Any]:
+    """What an entry says. Raises OSError, and ValueError for one that is damaged."""
+    with open(os.path.join(place, ENTRY), encoding="utf-8") as file:
+        told, _, text = file.read().partition("\n")
+    if told != digest(text):
+        raise ValueError("not as it was written")
+    entry: dict[str, Any] = json.loads(text)
+    return entry
+
+
+def _whose(place: Path) -> tuple[str, str]:
+    """The program and the backend of an entry; "?" of one that is damaged, or of an earlier version. Raises OSError."""
+    try:
+        entry = _read(str(place))
+        return str(entry["program"]), str(entry["backend"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "?", "?"
+
+
+def _inside(name: str, files: Mapping[str, Any]) -> bool:
+    """Whether the artefact is one of the files, and all of them are in the entry."""
+    return name in files and not any(os.path.isabs(f) or ".." in f.split("/") for f in files)
+
+
+def _tops(files: Mapping[str, Any]) -> list[str]:
+    """What there is in an entry's folder."""
+    return sorted({ENTRY, *(name.partition("/")[0] for name in files)})
+
+
+def _is_key(name: str) -> bool:
+    return len(name) == 2 * BYTES and not set(name) - set("0123456789abcdef")

@@ -1,0 +1,104 @@
+"""`xlac backend`: the installed backends, what each can do, a new one, and the test of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from xlac.cli.commands.backend_test import test
+
+
+@click.group(name="backend")
+def command() -> None:
+    """List, describe, create and test backends."""
+
+
+@command.command("list")
+def list_() -> None:
+    """List the installed backends; one that cannot be loaded is shown with the reason and harms no other."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from xlac_sdk.host.registry import find, installed
+    from xlac_sdk.source import XlacError
+    from xlac_sdk.target import Request
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("backend", "vectors", "threads", "native primitives", "claims", "status"):
+        table.add_column(title)
+    for name in installed():
+        found = None
+        try:
+            found = find(name)
+            target = found.target(Request())
+        except XlacError as error:
+            what = "[red]broken[/]" if found is None else "[yellow]not here[/]"
+            table.add_row(escape(name), "", "", "", "", f"{what}: {escape(error.diagnostics[0].message)}")
+            continue
+        except Exception as error:  # a plug-in may do anything; listing it must not
+            table.add_row(escape(name), "", "", "", "", f"[red]broken[/]: {escape(f'{type(error).__name__}: {error}')}")
+            continue
+        width = f"{target.vector_bytes * 8} bits" if target.vector_bytes else "scalar"
+        native = str(len(target.primitives))
+        table.add_row(escape(name), width, str(target.threads), native, str(len(target.claims)), "[green]ok[/]")
+    Console().print(table)
+
+
+@command.command()
+@click.argument("name")
+@click.option("--arch", default="", help="The GPU architecture to describe (sm_90a); default this machine's.")
+def info(name: str, arch: str) -> None:
+    """Describe NAME: the facts of its target, what it spells itself and what the SDK expands for it."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from xlac.cli.commands.doctor import described
+    from xlac_sdk.host.registry import find
+    from xlac_sdk.kernel_ir.primitives import Primitive
+    from xlac_sdk.target import Request
+
+    backend = find(name)
+    target = backend.target(Request(arch=arch))
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    expanded = [p.value for p in Primitive if p not in target.primitives]
+    rows = {
+        "package": type(backend).__module__.partition(".")[0],
+        "machine": described(target),
+        "features": " ".join(f[1:] for f in str(target.machine.get("features", "")).split(",") if f[:1] == "+") or "none",
+        "vectors": f"{target.vector_bytes} bytes, {target.vector_registers} registers" if target.vector_bytes else "none",
+        "threads": str(target.threads),
+        "caches": " · ".join(f"{n >> 10} KiB" for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes)),
+        "native": " ".join(p.value for p in Primitive if p in target.primitives),
+        "expanded": " ".join(expanded) or "nothing",
+        "lacks": " ".join(sorted(f"{p.value}:{d.value}" for p, d in target.lacks)) or "nothing",
+        "dtypes": " ".join(sorted(d.value for d in target.dtypes)),
+        "claims": " ".join(sorted(target.claims)) or "nothing",
+        "instructions": " ".join(sorted(target.instructions)) or "none",
+    }
+    if target.warp:
+        rows["gpu"] = f"warps of {target.warp}, {target.block_threads} threads a block, {target.shared_bytes >> 10} KiB shared"
+    for key, value in rows.items():
+        table.add_row(key, escape(value))
+    Console().print(table)
+
+
+@command.command()
+@click.argument("name")
+@click.option("-o", "--output", "parent", type=click.Path(path_type=Path), default=Path(), help="The folder to write into.")
+def new(name: str, parent: Path) -> None:
+    """Write an installable backend NAME that passes conformance as it is."""
+    from xlac_sdk.skeleton import create
+
+    files = create(name, parent)
+    folder = parent / f"xlac-{name}"
+    for file in files:
+        click.echo(f"  {file}")
+    click.echo(f"next: pip install -e {folder} && xlac backend test {name}, then read {folder / 'README.md'}")
+
+
+command.add_command(test)

@@ -1,0 +1,186 @@
+"""`xlac bench`: how long a call takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xlac.cli.options import calling, chosen, request, running, spec_options, target_options
+
+if TYPE_CHECKING:
+    from xlac.debug.timing import Samples
+    from xlac_sdk.kernel_ir.kernel import Work
+
+
+@click.command(name="bench")
+@spec_options
+@target_options
+@running
+@click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Time to measure for.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(seconds: float, as_json: bool, timeout: float | None, allow_long: bool, copy_weights: bool, **options: Any) -> None:
+    """Compile SPEC and time calls with random inputs; of a folder that xlac build made, the calls only.
+
+    Reports compile time, the median and quartiles of a call, its rates of arithmetic and traffic as shares of what
+    this machine does at most, and the kernels that take the most time. Those are measured between bursts of calls; what
+    cannot be right, or varies too much to be trusted, is said, and is `doubts` in JSON.
+    """
+    import time
+
+    import numpy as np
+
+    from xlac.cli.arrays import make
+    from xlac.cli.options import is_artefact
+
+    if is_artefact(options["spec"]):
+        artefact_bench(seconds, as_json, timeout, allow_long, copy_weights, options)
+        return
+    from xlac.cli.commands.build import open_model
+    from xlac.cli.progress import current
+    from xlac.debug import ceilings, timing
+    from xlac.driver import executable, lower
+    from xlac.support.dependencies import copying
+    from xlac_sdk.host.registry import find
+
+    choice = chosen(**options)
+    start, busy = time.perf_counter(), time.process_time()
+    with copying(copy_weights):
+        model = open_model(choice)
+        backend = find(choice.target)
+        facts = backend.target(request(choice))
+        lowered = lower(model, facts)
+    compiled = executable(lowered, backend)
+    compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
+
+    generator = np.random.default_rng(0)
+    inputs = [make("random", slot.dtype, slot.extents({}), generator) for slot in compiled.program.inputs]
+    with calling(compiled.program, choice.target, choice.threads, timeout, allow_long):
+        compiled(*inputs)  # a time-out makes calls slower: only the first has one, and the others are as long
+    with ceilings.probes(backend, facts) if facts.vector_bytes else nullcontext(()) as probes:
+        samples = timing.take(lambda: compiled(*inputs), seconds, [probe.run for probe in probes], tell=partial(current().count, "measuring, in bursts"))
+    program = compiled.program
+    result = {
+        "model": model.name,
+        "target": choice.target,
+        "threads": choice.threads,
+        "compile_seconds": round(compile_seconds, 4),
+        "compile_cpu_seconds": round(compile_cpu, 4),
+        **spread(samples),
+        **rates(program.work, samples, [probe.amount for probe in probes]),
+        "kernels": len(program.kernels),
+        "shares": shares(lowered, backend, inputs, seconds / 4),
+        "arena_bytes": program.arena_bytes,
+        "constant_bytes": sum(s.nbytes for s in program.slots if s.role.value == "constant"),
+    }
+    if as_json:
+        click.echo(json.dumps(result))
+    else:
+        tell(result)
+
+
+def artefact_bench(seconds: float, as_json: bool, timeout: float | None, allow_long: bool, copy_weights: bool, options: dict[str, Any]) -> None:
+    """Times calls of an artefact at its sizes' `opt`; the compiler is not imported."""
+    import numpy as np
+
+    from xlac.artefact.loader import load
+    from xlac.cli.arrays import make
+    from xlac.cli.options import artefact
+    from xlac.debug import timing
+
+    model = load(artefact(**options), copy_weights=copy_weights)
+    sizes = {symbol.name: symbol.opt for symbol in model.program.sizes}
+    generator = np.random.default_rng(0)
+    inputs = [make("random", slot.dtype, slot.extents(sizes), generator) for slot in model.program.inputs]
+    facts = model.manifest
+    with calling(model.program, facts.target, 1, timeout, allow_long):
+        model(*inputs)
+    samples = timing.take(lambda: model(*inputs), seconds)
+    result = {"model": facts.name, "target": facts.target, "flops": facts.flops, **spread(samples), "doubts": timing.unsteady(samples)}
+    if as_json:
+        click.echo(json.dumps(result))
+        return
+    click.echo(f"{facts.name} on {facts.target}, built ahead of time")
+    tell_calls(result)
+    tell_doubts(result)
+
+
+def spread(samples: Samples) -> dict[str, Any]:
+    """How long calls took, in microseconds; how far the quartiles, and the bursts' medians, are apart as shares of the median."""
+    import numpy as np
+
+    times = samples.all
+    low, median, high = (float(np.percentile(times, at)) * 1e6 for at in (25, 50, 75))
+    return {"calls": len(times), "median_us": median, "p25_us": low, "p75_us": high, "best_us": min(times) * 1e6,
+            "spread": samples.spread, "drift": samples.drift}  # fmt: skip
+
+
+def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any]:
+    """The rates of a call, their ceilings (None without `amounts`, the work of each of their runs), and what is to be doubted."""
+    from xlac.debug import timing
+
+    found: dict[str, Any] = {"flops": work.flops, "bytes": work.bytes}
+    doubts = timing.unsteady(samples)
+    for place, (unit, of_call, what, why) in enumerate((
+        ("gflops", work.flops, "arithmetic", "the call does less than is counted, or the machine was slower when the ceiling was measured"),
+        ("gbytes", work.bytes, "traffic", "it is counted as if everything came from memory, and much stays in the caches"),
+    )):  # fmt: skip
+        rate = of_call / samples.median / 1e9
+        found[f"{unit}_per_second"], found[f"ceiling_{unit}_per_second"] = rate, None
+        if amounts:
+            best, varies = timing.ceiling(samples.beside[place])
+            most = amounts[place] / best / 1e9
+            found |= {f"ceiling_{unit}_per_second": most, f"ceiling_{unit}_spread": varies, f"{unit}_share": rate / most}
+            doubts += timing.doubtful(what, rate / most, varies, why)
+    return found | {"doubts": doubts}
+
+
+def tell_doubts(result: dict[str, Any]) -> None:
+    for doubt in result["doubts"]:
+        click.echo(f"  not to be trusted: {doubt}")
+
+
+def tell_calls(result: dict[str, Any]) -> None:
+    click.echo(
+        f"  call      {result['median_us']:.2f} us median, quartiles {result['p25_us']:.2f}–{result['p75_us']:.2f}, "
+        f"best {result['best_us']:.2f}, over {result['calls']} samples"
+    )
+
+
+def shares(lowered: Any, backend: Any, inputs: Any, seconds: float) -> dict[str, float]:
+    """The share of the time that each kernel takes, most first; nothing for a target that is not profiled."""
+    from xlac.debug import profile
+    from xlac_sdk.source import UnsupportedError
+
+    try:
+        found = profile.take(lowered, backend, inputs, seconds)
+    except UnsupportedError:
+        return {}
+    spent: dict[str, float] = {}
+    for row in found.rows:
+        spent[row.name] = spent.get(row.name, 0.0) + row.seconds / max(found.seconds, 1e-12)
+    return dict(sorted(spent.items(), key=lambda entry: -entry[1]))
+
+
+def tell(result: dict[str, Any]) -> None:
+    """The figures for people."""
+    from xlac.cli.commands.build import size
+
+    def of_most(kind: str, what: str) -> str:
+        ceiling = result[f"ceiling_{kind}"]
+        return f", {100 * result[kind] / ceiling:.0f} % of the {ceiling:.0f} that {what}" if ceiling else ""
+
+    click.echo(f"{result['model']} on {result['target']}, {result['threads']} thread(s)")
+    click.echo(f"  compile   {result['compile_seconds']:.2f} s ({result['compile_cpu_seconds']:.2f} s of CPU)")
+    tell_calls(result)
+    rate, traffic = result["gflops_per_second"], result["gbytes_per_second"]
+    click.echo(f"  rate      {rate:.1f} GFLOP/s over {result['flops']:,} flops{of_most('gflops_per_second', 'this machine does')}")
+    click.echo(f"  traffic   {traffic:.1f} GB/s over {result['bytes']:,} bytes{of_most('gbytes_per_second', 'memory gives')}")
+    first = [f"{name} {100 * share:.0f} %" for name, share in list(result["shares"].items())[:6]]
+    click.echo(f"  kernels   {result['kernels']}{': ' if first else ''}{', '.join(first)}")
+    click.echo(f"  memory    {size(result['arena_bytes'])} arena, {size(result['constant_bytes'])} constants")
+    tell_doubts(result)

@@ -1,0 +1,75 @@
+"""`xlac cache`: what is kept on disk of earlier compilations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from xlac.cli.options import chosen, request, spec_options, target_options
+
+
+@click.group(name="cache")
+def command() -> None:
+    """List, explain and clear the compiled programs kept on disk (XLAC_CACHE, XLAC_CACHE_BYTES)."""
+
+
+def _open() -> Any:
+    from xlac.cache.store import Cache
+    from xlac.settings import settings
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    now = settings()
+    if now.cache is None:
+        raise SourceError(Diagnostic("XL5041", "the cache is off (XLAC_CACHE=off)"))
+    return Cache(now.cache, now.cache_bytes)
+
+
+@command.command("ls")
+def list_() -> None:
+    """List the entries, the least recently used first."""
+    import time
+
+    from xlac.cli.commands.build import size
+
+    cache = _open()
+    total = count = 0
+    for entry in cache.entries():
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
+        click.echo(f"{entry.key[:12]}  {used}  {size(entry.nbytes):>10}  {entry.backend:<10} {entry.program}")
+        total, count = total + entry.nbytes, count + 1
+    click.echo(f"{count} entries, {size(total)} of {size(cache.limit)}, in {cache.folder}")
+
+
+@command.command()
+@click.option("--all", "everything", is_flag=True, help="Remove every entry.")
+def gc(everything: bool) -> None:
+    """Remove the least recently used entries until the cache fits its bound."""
+    cache = _open()
+    removed = cache.collect(0 if everything else None)
+    click.echo(f"{len(removed)} entries removed")
+
+
+@command.command()
+@spec_options
+@target_options
+def why(**options: Any) -> None:
+    """Say whether SPEC would be taken from the cache, and if not, what is there of the same name."""
+    from xlac.cache.fingerprint import key_of
+    from xlac.cli.commands.build import open_model
+    from xlac.driver import lower
+    from xlac_sdk.host.registry import find
+
+    choice = chosen(**options)
+    model = open_model(choice)
+    backend = find(choice.target)
+    facts = backend.target(request(choice))
+    key = key_of(backend, facts, backend.emit(lower(model, facts).program, facts))
+    cache = _open()
+    if cache.find(key) is not None:
+        click.echo(f"{key[:12]}: in the cache")
+        return
+    click.echo(f"{key[:12]}: not in the cache; it would be compiled")
+    for entry in cache.entries():
+        if entry.program == model.name and entry.backend == backend.name:
+            click.echo(f"  {entry.key[:12]} is of a {model.name} too, with other sizes, facts or versions")

@@ -1,0 +1,88 @@
+"""`xlac doctor`: is this installation in order?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from xlac_sdk.target import Target
+
+
+@click.command(name="doctor")
+def command() -> int:
+    """Check this installation: versions, backends, compilers; compile and run a tiny model on each target."""
+    import platform
+    import shutil
+    import sys
+    from importlib.metadata import PackageNotFoundError, version
+
+    from xlac_sdk.host.registry import installed
+    from xlac_sdk.source import XlacError
+
+    click.echo(f"python     {sys.version.split()[0]} on {platform.machine()} {platform.system()}")
+    for name in ("xlac", "xlac-sdk", "numpy", "pydantic", "pyyaml", "jinja2", "llvmlite", "onnx"):
+        try:
+            click.echo(f"{name:<10} {version(name)}")
+        except PackageNotFoundError:
+            click.echo(f"{name:<10} not installed")
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    click.echo(f"C compiler {compiler or 'none (only the c target needs one)'}")
+    healthy = True
+    for target in installed():
+        try:
+            message = _try(target)
+        except Absent as error:
+            message = f"not here: {error}"
+        except XlacError as error:
+            message, healthy = f"FAILS: {error.diagnostics[0].message}", False
+        except Exception as error:  # a plug-in may fail in any way; the others must still be tried
+            message, healthy = f"FAILS: {type(error).__name__}: {error}", False
+        click.echo(f"target {target:<12} {message}")
+    if "cpu" not in installed():
+        click.echo("target cpu          missing: pip install xlac-cpu")
+        healthy = False
+    return 0 if healthy else 1
+
+
+class Absent(Exception):
+    """There is no machine here that a target is for: nothing that an installation could put right."""
+
+
+def _try(target: str) -> str:
+    """Compiles and runs a small model; says what the target is, or raises."""
+    import numpy as np
+
+    from xlac.driver import compile
+    from xlac.ir.graph import Graph, Node
+    from xlac.ir.types import Type
+    from xlac.model import Model
+    from xlac.ops import build
+    from xlac.ops.tensor.leaf import Param
+    from xlac_sdk.dtypes import DType
+    from xlac_sdk.host.registry import find
+    from xlac_sdk.source import UnsupportedError
+    from xlac_sdk.target import Request
+
+    backend = find(target)
+    try:
+        backend.target(Request())
+    except UnsupportedError as error:
+        raise Absent(error.diagnostics[0].message) from None
+    x = Node.of(Param("x", Type(DType.F32, (5, 7))))
+    y = build.apply("softmax", x, axis=-1)
+    assert isinstance(y, Node)
+    model = Model(Graph("doctor", (x,), {"y": y}), {})
+    compiled = compile(model, target)
+    total = compiled(np.arange(35, dtype=np.float32).reshape(5, 7)).sum()
+    if not np.isclose(total, 5):
+        return f"WRONG: rows of a softmax sum to {total / 5}"
+    facts = getattr(compiled, "target", None)
+    return f"works ({described(facts)})" if facts else "works"
+
+
+def described(target: Target) -> str:
+    """A target's machine in a few words."""
+    machine = target.machine
+    return ", ".join(str(machine[key]) for key in ("cpu", "triple", "arch") if machine.get(key)) or target.name

@@ -1,0 +1,48 @@
+"""`xlac explain`: what became of each node and why; or what an error code means."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xlac.cli.options import chosen, request, spec_options, target_options
+
+
+@click.command(name="explain")
+@spec_options
+@target_options
+@click.option("--node", default=None, metavar="PATH", help="Only this node, and those inside it.")
+def command(spec: Path, node: str | None, **options: Any) -> None:
+    """For each node of SPEC: which kernel computes it, fused with what and why, why not more, flops and bytes.
+
+    `xlac explain XL1234` tells more about an error.
+    """
+    if re.fullmatch(r"XL\d{4}", str(spec).upper()) and not spec.exists():
+        from xlac import diagnostics
+
+        click.echo(diagnostics.explain(str(spec).upper()))
+        return
+
+    from difflib import get_close_matches
+
+    from xlac.cli.commands.build import open_model
+    from xlac.debug import story
+    from xlac.driver import lower
+    from xlac_sdk.host.registry import find
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    choice = chosen(spec, **options)
+    model = open_model(choice)
+    backend = find(choice.target)
+    facts = backend.target(request(choice))
+    lowered = lower(model, facts)
+    text = story.tell(lowered, model.graph, node, backend.control)
+    if not text and node is not None:
+        known = list(story.written(model.graph))
+        close = get_close_matches(node, known, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(known[:12])}" + (", …" if len(known) > 12 else "")
+        raise SourceError(Diagnostic("XL2002", f"no node '{node}' in {choice.spec}", hint=hint))
+    click.echo(text)

@@ -1,0 +1,42 @@
+"""`xlac export`: a model in the format of others."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xlac.cli.options import chosen, spec_options
+
+SUFFIXES = {"onnx": ".onnx", "stablehlo": ".mlir"}
+
+
+@click.command(name="export")
+@spec_options
+@click.option("--to", "form", type=click.Choice(list(SUFFIXES)), required=True, help="The format.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), default=None, help="The file; default NAME.onnx or NAME.mlir here.")
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def command(form: str, output: Path | None, force: bool, **options: Any) -> None:
+    """Write SPEC as ONNX (ai.onnx, operator set 21) or as StableHLO (text).
+
+    Sizes stay open in ONNX; StableHLO is written with sizes at their `opt`, or as --dim says. State becomes inputs and
+    outputs. What the format cannot say is listed, node by node.
+    """
+    from xlac.cli.commands.build import size
+    from xlac.cli.commands.import_ import refuse_existing
+    from xlac.cli.progress import current
+    from xlac.frontends.loader import load
+
+    choice = chosen(**options)
+    file = output or Path(choice.spec.with_suffix(SUFFIXES[form]).name)
+    beside = [file.with_name(f"{file.name}.data")] if form == "onnx" else []
+    refuse_existing([file, *beside], force)
+    progress = current()
+    progress.stage(f"reading {choice.spec.name}")
+    model = load(choice.spec, dims=choice.dims, params=choice.params, allow_outside=choice.allow_outside)
+    progress.stage(f"writing {file.name}")
+    files: list[Path] = import_module(f"xlac.exporters.{form}").write(model, file, progress.update)
+    for made in files:
+        click.echo(f"  {made}  {size(made.stat().st_size)}")

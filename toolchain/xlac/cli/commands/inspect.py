@@ -1,0 +1,55 @@
+"""`xlac inspect`: one stage of the compiler as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from xlac.cli.options import chosen, request, spec_options, target_options
+
+STAGES = ("graph", "fused", "kernels", "memory", "source", "asm", "resources")
+
+
+@click.command(name="inspect")
+@spec_options
+@target_options
+@click.option("--stage", type=click.Choice(STAGES), default="fused", show_default=True, help="What to print.")
+def command(stage: str, **options: Any) -> None:
+    """Print a stage of compiling SPEC.
+
+    The graph as loaded, fused groups, kernels, memory, source, assembly, or what each kernel takes of a GPU.
+    """
+    from xlac.cli.commands.build import open_model
+    from xlac.debug import report
+    from xlac.driver import lower
+    from xlac.ir.text import show
+    from xlac_sdk.host.registry import find
+
+    choice = chosen(**options)
+    model = open_model(choice)
+    if stage == "graph":
+        click.echo(show(model.graph), nl=False)
+        return
+    backend = find(choice.target)
+    facts = backend.target(request(choice))
+    lowered = lower(model, facts)
+    match stage:
+        case "fused":
+            click.echo(report.fused(lowered))
+        case "kernels":
+            click.echo(report.kernels(lowered.program))
+        case "memory":
+            click.echo(report.memory(lowered.program))
+        case "source":
+            for name, text in backend.emit(lowered.program, facts).items():
+                click.echo(f"==> {name} <==")
+                click.echo(text)
+        case "asm" | "resources":
+            shown = getattr(backend, stage, None)
+            if shown is None:
+                from xlac_sdk.source import Diagnostic, UnsupportedError
+
+                what = "assembly" if stage == "asm" else "account of resources"
+                raise UnsupportedError(Diagnostic("XL5011", f"target '{choice.target}' has no {what} to show"))
+            click.echo(shown(lowered.program, facts))

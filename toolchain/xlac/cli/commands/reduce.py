@@ -1,0 +1,54 @@
+"""`xlac reduce`: the smallest graph that still shows a fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xlac.cli.options import chosen, pairs, spec_options, target_options
+
+
+@click.command(name="reduce")
+@spec_options
+@target_options
+@click.option("--input", "-i", "given", multiple=True, metavar="NAME=VALUE", help="As for `xlac run`.")
+@click.option("--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
+@click.option("--attempts", type=click.IntRange(1), default=400, show_default=True, help="Compile so many times at most.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write NAME.graph and NAME.npz, for NAME as given.")
+def command(
+    given: tuple[str, ...], archive: Path | None, seed: int, attempts: int, output: Path | None, **options: Any
+) -> int:
+    """Shrink SPEC as long as it fails in the same way: a wrong result, or the same exception.
+
+    Exit code 1 says that it fails; the smallest failing graph is printed, or written with its inputs.
+    """
+    import numpy as np
+
+    from xlac.cli.commands.bisect import open_subject
+    from xlac.debug.reduce import Case, reduce
+    from xlac.ir.text import show
+
+    subject = open_subject(chosen(**options), pairs(given, "--input"), archive, seed)
+    first = subject.outcome()
+    if first.right:
+        click.echo("the compiled model agrees with the interpreter: nothing to reduce")
+        return 0
+    click.echo(f"it fails: {first}", err=True)
+    case = reduce(
+        Case(subject.model.graph, subject.inputs, subject.model.weights),
+        lambda c: subject.on(c.graph, c.inputs, c.weights).outcome().kind == first.kind,
+        lambda line: click.echo(line, err=True),
+        attempts,
+    )
+    if output is None:
+        click.echo(show(case.graph), nl=False)
+        return 1
+    output.parent.mkdir(parents=True, exist_ok=True)
+    text, arrays = output.with_suffix(".graph"), output.with_suffix(".npz")
+    text.write_text(show(case.graph), encoding="utf-8")
+    np.savez(arrays, allow_pickle=False, **case.inputs)
+    click.echo(f"{text}\n{arrays}")
+    return 1

@@ -1,0 +1,286 @@
+"""`xlac run`: compile a spec, or take an artefact, and run it once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xlac.cli.options import calling, chosen, pairs, running, spec_options, target_options
+
+if TYPE_CHECKING:
+    from xlac.cache.compilations import Entry
+    from xlac.cli.options import Chosen
+    from xlac.model import Model
+    from xlac.runtime.compiled import Compiled
+    from xlac_sdk.dtypes import DType
+
+Outputs = dict[str, Any]
+Ready = tuple["Compiled", dict[str, Any], str, int]  # a program, its inputs, its target and how many threads it has
+
+
+@click.command(name="run")
+@spec_options
+@target_options
+@running
+@click.option(
+    "--input", "-i", "given", multiple=True, metavar="NAME=VALUE",
+    help="FILE.npy, numbers (2.5 or 1,2,3), random, zeros, ones, or a literal with its type such as 2x64xf32=0.5,…",
+)
+@click.option("--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name.")
+@click.option("--output", "-o", "wanted", multiple=True, metavar="NAME=@FILE", help="Write an output as .npy.")
+@click.option("--outputs", "written", type=click.Path(path_type=Path), help="Write all outputs as one .npz.")
+@click.option("--expect", "expected", multiple=True, metavar="[NAME=]@FILE", help="Compare with a .npy, or an .npz.")
+@click.option("--rtol", type=float, default=1e-4, show_default=True, help="Relative tolerance of --expect.")
+@click.option("--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of --expect.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
+def command(
+    given: tuple[str, ...], archive: Path | None, wanted: tuple[str, ...], written: Path | None,
+    expected: tuple[str, ...], rtol: float, atol: float, copy_weights: bool, seed: int, timeout: float | None,
+    allow_long: bool, **options: Any,
+) -> int:  # fmt: skip
+    """Compile SPEC and run it; a folder that xlac build made is run as it is. Inputs that are not given are random.
+
+    Exit code 1 says that an output differs from what --expect gave.
+    """
+    import numpy as np
+
+    from xlac.cli.options import is_artefact
+    from xlac.cli.progress import current
+
+    arrays = pairs(given, "--input")
+    run = artefact_run if is_artefact(options["spec"]) else spec_run
+    files = pairs(wanted, "--output")
+    compared = [name for name, equals, _ in (text.rpartition("=") for text in expected) if equals]
+    program, inputs, target, threads = run(arrays, archive, seed, (*files, *compared), copy_weights, options)
+    current().stage("running")
+    with calling(program.program, target, threads, timeout, allow_long):
+        made = program(**inputs)
+    outputs = made if isinstance(made, dict) else {program.outputs[0]: made}
+
+    for name, file in files.items():
+        np.save(Path(file.removeprefix("@")), outputs[name])
+    if written:
+        np.savez(written, allow_pickle=False, **outputs)
+    if not wanted and not written and not expected:
+        for name, array in outputs.items():
+            click.echo(f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}]")
+            click.echo(np.array2string(np.asarray(array), threshold=200, edgeitems=3, precision=6))
+    return 0 if compare(outputs, expected, rtol, atol) else 1
+
+
+def spec_run(
+    given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], copy: bool, options: dict[str, Any]
+) -> Ready:
+    """Compiles a spec, or takes it from the cache."""
+    from xlac.cache import compilations
+    from xlac.cli.commands.build import peak
+    from xlac.cli.options import request
+    from xlac.support.failures import kinds
+
+    choice = chosen(**options)
+    place = None
+    if not choice.allow_outside:
+        place = compilations.entry(choice.spec, choice.target, request(choice), choice.dims, choice.params, precision=choice.precision, checked=kinds(choice.checked))
+    program = place.load(copy) if place else None
+    if program is None:
+        program, inputs = _compiled(choice, place, given, archive, seed, named, copy)
+    else:
+        check_outputs(named, program.outputs)
+        slots = program.program.inputs
+        found = brought([slot.name for slot in slots], given, archive)
+        inputs = filled(found, {slot.name: (slot.dtype, slot.extents({})) for slot in slots}, given, seed)
+    click.echo(f"{program.program.name} on {choice.target}: {peak(program.program)}", err=True)
+    return program, inputs, choice.target, choice.threads
+
+
+def _compiled(
+    choice: Chosen, place: Entry | None, given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str],
+    copy: bool,
+) -> tuple[Compiled, dict[str, Any]]:
+    """A spec's program for the inputs that the user gives, and all inputs; kept where there is a place for it."""
+    from xlac.driver import compile
+    from xlac.runtime.specialization import Specializing
+    from xlac.support.dependencies import copying, note, noted, steady
+
+    with noted() as files, copying(copy), steady():
+        note(choice.spec)
+        model, decided = opened(choice, given, archive)
+        check_outputs(named, model.graph.outputs)
+        inputs = gather(model, given, archive, seed, decided)
+        program = compile(
+            model, choice.target, threads=choice.threads, cpu=choice.cpu, triple=choice.triple, arch=choice.arch, checked=choice.checked
+        )
+    if isinstance(program, Specializing):
+        return program.specialize(inputs), inputs
+    if place and not decided:
+        place.keep(program, files)
+    return program, inputs
+
+
+def artefact_run(
+    given: dict[str, str], archive: Path | None, seed: int, named: Sequence[str], copy: bool, options: dict[str, Any]
+) -> Ready:
+    """Loads an artefact; the compiler is not imported."""
+    from xlac.artefact.loader import load
+    from xlac.cli.commands.build import memory
+    from xlac.cli.options import artefact
+    from xlac_sdk.programs.sizes import solve
+
+    program = load(artefact(**options), copy_weights=copy)
+    check_outputs(named, program.outputs)
+    needs = program.manifest.memory
+    slots = program.program.inputs
+    found = brought([s.name for s in slots], given, archive)
+    sizes = {symbol.name: symbol.opt for symbol in program.program.sizes}
+    sizes |= solve([(s.name, s.shape) for s in slots], shapes_of(found, {s.name: len(s.shape) for s in slots}))
+    inputs = filled(found, {s.name: (s.dtype, s.extents(sizes)) for s in slots}, given, seed)
+    told = memory(needs.arena, needs.weights, needs.state)
+    click.echo(f"{program.manifest.name} on {program.manifest.target}: {told}", err=True)
+    return program, inputs, program.manifest.target, 1
+
+
+def opened(choice: Chosen, given: dict[str, str], archive: Path | None) -> tuple[Model, frozenset[str]]:
+    """The model, and which of the inputs that the user gave decided its sizes and are part of it now."""
+    from xlac.frontends.loader import load
+    from xlac.model import Undecided
+
+    params, decided = dict(choice.params), frozenset[str]()
+    while True:
+        try:
+            model = load(
+                choice.spec, dims=choice.dims, params=params, allow_outside=choice.allow_outside, precision=choice.precision
+            )
+            return model, decided
+        except Undecided as undecided:
+            found = brought(undecided.interface.inputs, given, archive)
+            wanted = undecided.interface.values - decided
+            if not wanted or not wanted <= found.keys():
+                raise
+            params |= {name: value(found[name]) for name in wanted}
+            decided |= wanted
+
+
+def value(found: Any) -> Any:
+    """What decides a size, as an array."""
+    import numpy as np
+
+    from xlac.cli.arrays import Numbers
+
+    return np.asarray(found.values if len(found.values) > 1 else found.values[0]) if isinstance(found, Numbers) else found
+
+
+def gather(
+    model: Model, given: dict[str, str], archive: Path | None, seed: int, decided: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """An array for every input: from files and literals first, so that they decide the open sizes."""
+    from xlac.ir.dims import substitute, symbols
+    from xlac.ops.tensor.leaf import param
+    from xlac.runtime.specialization import solve
+
+    types = {param(node).name: node.type for node in model.inputs}
+    found = {name: array for name, array in brought([*types, *decided], given, archive).items() if name not in decided}
+    sizes = solve(model.inputs, shapes_of(found, {name: len(type.shape) for name, type in types.items()}))
+
+    def fixed(dim: Any) -> Any:
+        return substitute(dim, {s.name: sizes.get(s.name, s.opt) for s in symbols(dim)})
+
+    closed = {name: (type.dtype, tuple(map(fixed, type.shape))) for name, type in types.items()}
+    return filled(found, closed, given, seed)
+
+
+def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -> dict[str, Any]:
+    """The arrays and numbers that the user has in files and literals. Raises SourceError for one that the model does not take."""
+    from xlac.cli.arrays import KINDS, load_npz, read
+    from xlac_sdk.host.call_binding import unknown
+
+    found: dict[str, Any] = {}
+    if archive is not None:
+        found.update(load_npz(archive))
+    for name, text in given.items():
+        if text not in KINDS:
+            found[name] = read(text, name)
+    for name in (*found, *given):
+        if name not in names:
+            raise unknown("input", name, [*names])
+    return found
+
+
+def shapes_of(found: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The shapes that the user's arrays say, and rows of numbers where the input has one axis."""
+    from xlac.cli.arrays import Numbers
+
+    shapes = {name: value.shape for name, value in found.items() if not isinstance(value, Numbers)}
+    rows = {n: v for n, v in found.items() if isinstance(v, Numbers) and len(v.values) > 1 and ranks.get(n) == 1}
+    return shapes | {name: (len(value.values),) for name, value in rows.items()}
+
+
+def check_outputs(named: Iterable[str], outputs: Iterable[str]) -> None:
+    """Raises SourceError for an output that the user names and the model has not."""
+    from xlac_sdk.host.call_binding import unknown
+
+    known = [*outputs]
+    for name in named:
+        if name not in known:
+            raise unknown("output", name, known)
+
+
+def filled(
+    found: dict[str, Any], types: Mapping[str, tuple[DType, tuple[int, ...]]], given: dict[str, str], seed: int
+) -> dict[str, Any]:
+    """Every input: what was found, and what was asked for (random when nothing was) of its type.
+
+    Raises SourceError for an array of another type or shape.
+    """
+    import numpy as np
+
+    from xlac.cli.arrays import Numbers, make
+    from xlac_sdk.host.call_binding import as_input
+
+    generator = np.random.default_rng(seed)
+    inputs = {}
+    for name, (dtype, shape) in types.items():
+        if name not in found:
+            inputs[name] = make(given.get(name, "random"), dtype, shape, generator)
+        elif isinstance(found[name], Numbers):
+            inputs[name] = found[name].of(name, dtype, shape)
+        else:
+            inputs[name] = as_input(name, dtype, shape, found[name])
+    return inputs
+
+
+def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, atol: float) -> bool:
+    """Compares outputs with what was expected and says how far each is off."""
+    import numpy as np
+
+    from xlac.cli.arrays import load_npy, load_npz
+
+    wanted: dict[str, Any] = {}
+    for text in expected:
+        name, equals, file = text.rpartition("=")
+        path = Path(file.removeprefix("@"))
+        if equals:
+            wanted[name] = load_npy(path, name)
+        elif path.suffix == ".npz":
+            wanted.update(load_npz(path))
+        else:
+            only = next(iter(outputs))
+            wanted[only] = load_npy(path, only)
+    fine = True
+    for name, want in wanted.items():
+        got = np.asarray(outputs[name])
+        if got.shape != want.shape:
+            click.echo(f"{name}: shape {got.shape}, expected {want.shape}")
+            fine = False
+            continue
+        a, b = got.astype(np.float64), want.astype(np.float64)
+        close = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
+        error = float(np.nanmax(np.abs(a - b), initial=0.0))
+        click.echo(f"{name}: {'agrees' if close.all() else 'DIFFERS'}, largest difference {error:.3g}")
+        if not close.all():
+            place = tuple(int(i) for i in np.argwhere(~close)[0])
+            click.echo(f"  {int((~close).sum())} of {close.size} elements, first at {place}: {a[place]} != {b[place]}")
+            fine = False
+    return fine

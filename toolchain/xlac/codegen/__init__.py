@@ -1,0 +1,1 @@
+"""From a fused group to kernels: `lower` is the dispatcher."""

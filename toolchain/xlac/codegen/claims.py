@@ -1,0 +1,40 @@
+"""Composites that schedules take whole: one kernel does better than those of the definition.
+
+`TAKEN` says for a composite which kind of group it founds, and for which nodes and targets. The pass that expands
+composites asks here, and fusion; `schedule.py` finds the kernel by the kind, as for any other group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlac.fusion.group import Kind
+from xlac.ir.graph import Node
+from xlac_sdk.target import Target
+
+Takes = Callable[[Node, Target], bool]
+
+
+def attention(node: Node, target: Target) -> bool:
+    """Where a GPU's threads share the queries, or the scores would not stay in a CPU's caches."""
+    if target.warp:
+        from xlac.codegen.gpu.attention.attention import takes
+    else:
+        from xlac.codegen.cpu.attention import takes
+
+    return takes(node, target)
+
+
+TAKEN: dict[str, tuple[Kind, Takes]] = {"attention": (Kind.ATTENTION, attention)}
+"""By mnemonic."""
+
+
+def kind_taken(node: Node, target: Target) -> Kind | None:
+    """The kind of group that a composite founds when it is taken whole, or None where it is to be expanded."""
+    kind, takes = TAKEN.get(node.op.mnemonic, (None, None))
+    return kind if takes is not None and takes(node, target) else None
+
+
+def is_kept(node: Node, target: Target) -> bool:
+    """Whether a composite stays what it is: the target claims it, or a schedule takes it whole."""
+    return node.op.mnemonic in target.claims or kind_taken(node, target) is not None

@@ -1,0 +1,234 @@
+"""How a group's elements are reached: a dry run over symbolic indices that finds every stride.
+
+Schedules ask for the loops that a space of elements needs: neighbouring axes that every access crosses
+as one become one loop, and the axis along which most accesses are contiguous becomes the vector axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xlac.codegen.core.elements import Elements
+from xlac.fusion.group import open_sizes
+from xlac.ir.dims import Dim, Shape, Sym, at_opt, most, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import (
+    Apply,
+    Assign,
+    Buffer,
+    Const,
+    Exchange,
+    Expr,
+    Fold,
+    Let,
+    Load,
+    Ramp,
+    Shuffle,
+    Splat,
+    Store,
+    Var,
+)  # fmt: skip
+from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One load or store: its element stride along each axis; `opaque` are axes that move it in no fixed stride.
+
+    Strides over the kernel's sizes are expressions, equal ones written alike.
+    """
+
+    buffer: Buffer
+    strides: tuple[int | Expr, ...]
+    offset: int | Expr
+    opaque: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one element of a group's work costs and touches. `opaque` are axes whose counter is itself a value."""
+
+    accesses: tuple[Access, ...]
+    opaque: frozenset[int]
+    statements: int
+    flops: int
+    dtypes: frozenset[DType]
+
+    def exact(self, buffer: Buffer) -> list[Access]:
+        return [a for a in self.accesses if a.buffer is buffer]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Neighbouring axes that one loop covers. Compared by identity."""
+
+    extent: Dim
+    axes: tuple[int, ...]
+
+    @property
+    def usual(self) -> int:
+        """The extent to optimise for."""
+        return at_opt(self.extent)
+
+
+WEIGHTS = {Primitive.DIV: 4, Primitive.REM: 8, Primitive.SQRT: 6, Primitive.POW: 40} | dict.fromkeys(
+    TRANSCENDENTAL - {Primitive.POW}, 16
+)
+
+
+def axes_of(shape: Sequence[Dim]) -> Index:
+    """One symbolic counter an axis; an extent of 1 is the constant 0."""
+    return tuple(_counter(a, n) if n != 1 else build.index(0) for a, n in enumerate(shape))
+
+
+def _counter(axis: int, extent: Dim) -> Var:
+    below = build.lift(extent) if isinstance(extent, Sym) else None
+    return Var(f"axis{axis}", build.INDEX, low=0, high=most(extent) - 1, below=below)
+
+
+class Surveyor:
+    """Reads elements dry, then says how they were reached. `elements` may be bound before use."""
+
+    def __init__(self, group: Elements, shape: Shape) -> None:
+        self.elements = Elements(Builder(), group.group, group.target)
+        self.shape = tuple(shape)
+        self.index = axes_of(shape)
+        self._axis = {v: a for a, v in enumerate(self.index) if isinstance(v, Var)}
+        self._sizes = {build.lift(size) for size in open_sizes(group.group)}
+
+    def read(self, node: Node, index: Index | None = None) -> None:
+        self.elements.at(node, self.index if index is None else index)
+
+    def store(self, node: Node, index: Index | None = None) -> None:
+        self.elements.store(node, self.index if index is None else index)
+
+    def survey(self) -> Survey:
+        depends: dict[str, frozenset[int]] = {f"axis{a}": frozenset({a}) for a in range(len(self.shape))}
+        accesses: list[Access] = []
+        opaque: set[int] = set()
+        flops = statements = 0
+        dtypes: set[DType] = set()
+
+        def scan(expr: Expr) -> frozenset[int]:
+            """The axes that an expression depends on; loads inside are recorded."""
+            nonlocal flops
+            match expr:
+                case Const():
+                    return frozenset()
+                case Var(name=name):
+                    opaque.update({self._axis[expr]} if expr in self._axis else ())
+                    return depends.get(name, frozenset())
+                case Load(buffer=buffer, index=index):
+                    dtypes.add(buffer.dtype)
+                    accesses.append(address(buffer, index))
+                    return accesses[-1].opaque | {a for a, s in enumerate(accesses[-1].strides) if s != 0}
+                case Apply(primitive=primitive, operands=operands):
+                    flops += WEIGHTS.get(primitive, 1)
+                    dtypes.add(expr.dtype)
+                    return frozenset().union(*map(scan, operands))
+                case Ramp(base=value) | Splat(value=value) | Fold(value=value) | Exchange(value=value):
+                    return scan(value)
+                case Shuffle(values=values):
+                    return frozenset().union(*map(scan, values))
+
+        def address(buffer: Buffer, index: Expr) -> Access:
+            strides, constant, unknown = [build.Terms() for _ in self.shape], build.Terms(), frozenset[int]()
+            for term, factor in build.terms(index).items():
+                parts = build.factors(term)
+                moving = [part for part in parts if part not in self._sizes]
+                if not moving:
+                    constant[term] = factor
+                elif len(moving) == 1 and moving[0] in self._axis:
+                    parts.remove(moving[0])
+                    strides[self._axis[moving[0]]][build.joined(parts)] = factor
+                else:
+                    unknown |= inner(term)
+            return Access(buffer, tuple(map(_stride, strides)), _stride(constant), unknown)
+
+        def inner(term: Expr) -> frozenset[int]:
+            """The axes inside an opaque part of an address, which is not a value of its own."""
+            match term:
+                case Var(name=name):
+                    return depends.get(name, frozenset())
+                case Apply(operands=operands):
+                    return frozenset().union(*map(inner, operands))
+                case Load(buffer=buffer, index=index):
+                    return scan(Load(buffer, index))
+            return frozenset()
+
+        for stmt in self.elements.builder.body():
+            statements += 1
+            match stmt:
+                case Let(var, value) | Assign(var, value):
+                    depends[var.name] = scan(value)
+                case Store(buffer=buffer, index=index, value=value):
+                    scan(value)
+                    accesses.append(address(buffer, index))
+        return Survey(tuple(accesses), frozenset(opaque), statements, flops, frozenset(dtypes))
+
+
+def _stride(parts: build.Terms) -> int | Expr:
+    """A sum of sizes, its terms in one order; a number where there is none."""
+    known = build.total({term: parts[term] for term in sorted(parts, key=str)})
+    return int(known.value) if isinstance(known, Const) else known
+
+
+def runs(shape: Shape, survey: Survey, apart: Iterable[int] = ()) -> list[Run]:
+    """Axes of more than one element, neighbours merged where every access crosses them as one.
+
+    `apart` are axes that are not merged with the axis before them.
+    """
+    found: list[Run] = []
+    bound, last = set(apart), -1
+    moved = {a for a, n in enumerate(shape) if n != 1}
+    for axis in sorted(moved):
+        crossing = any(b in range(last + 1, axis + 1) for b in bound)
+        if found and not crossing and _as_one(found[-1].axes[-1], axis, shape[axis], survey):
+            found[-1] = Run(found[-1].extent * shape[axis], (*found[-1].axes, axis))
+        else:
+            found.append(Run(shape[axis], (axis,)))
+        last = axis
+    return found
+
+
+def _as_one(before: int, axis: int, extent: Dim, survey: Survey) -> bool:
+    if before in survey.opaque or axis in survey.opaque or not extent:
+        return False
+    return all(
+        _times(a.strides[axis], extent) == a.strides[before] and not a.opaque & {before, axis} for a in survey.accesses
+    )
+
+
+def _times(stride: int | Expr, extent: Dim) -> int | Expr:
+    if isinstance(stride, int) and isinstance(extent, int):
+        return stride * extent
+    return _stride(build.terms(build.mul(stride, extent)))
+
+
+def contiguous(run: Run, survey: Survey, shape: Shape) -> int:
+    """How many elements are reached by accesses that move by one element along the run's last axis."""
+    axis = run.axes[-1]
+    found = [a for a in survey.accesses if a.strides[axis] == 1 and axis not in a.opaque]
+    return sum(at_opt(volume(tuple(n for b, n in enumerate(shape) if a.strides[b] != 0 or b in a.opaque))) for a in found)
+
+
+def strided(run: Run, survey: Survey) -> int:
+    """How many accesses jump from element to element along the run's last axis."""
+    axis = run.axes[-1]
+    return sum(a.strides[axis] not in (0, 1) or axis in a.opaque for a in survey.accesses)
+
+
+def expand(counters: Mapping[Run, Expr], shape: Shape) -> Index:
+    """The index, one entry an axis, for counters of runs; axes of one element are 0."""
+    entries: list[Expr] = [build.index(0)] * len(shape)
+    for run, counter in counters.items():
+        for axis in reversed(run.axes[1:]):
+            entries[axis] = build.mod(counter, shape[axis])
+            counter = build.div(counter, shape[axis])
+        entries[run.axes[0]] = counter
+    return tuple(entries)

@@ -1,0 +1,147 @@
+"""Attention as schedules compute it, those of CPUs too: for every batch and key head, rows of queries, each with its
+weights over the keys.
+
+Query heads that share a key head are rows of one product, so that keys and values are read once for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from xlac.codegen.core.contraction import Source
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.matrix_operand import Counters, Side
+from xlac.codegen.core.operands import View
+from xlac.ir.dims import Dim, Shape, at_opt
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops.nn.attention import Attention
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+P = Primitive
+LOG2E = math.log2(math.e)
+LOWEST = {DType.F32: float(np.finfo(np.float32).min), DType.F64: float(np.finfo(np.float64).min)}
+"""The greatest score of none, and what hidden ones are if the operation does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """One attention. `queries` has its rows as axes (heads that share keys, time); `keys` and `values` are summed over
+    time, their own axis is the width. All are batched over (batch, key heads)."""
+
+    node: Node
+    queries: Side
+    keys: Side
+    values: Side
+    batch: Shape
+    time: Dim
+    length: Dim  # keys
+    shared: int  # query heads of each key head
+    widths: tuple[int, int]  # of queries and keys, and of values
+
+    @property
+    def op(self) -> Attention:
+        assert isinstance(self.node.op, Attention)
+        return self.node.op
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.type.dtype
+
+    @property
+    def rows(self) -> Dim:
+        return self.queries.size
+
+    @property
+    def scale(self) -> float:
+        return 1 / math.sqrt(self.widths[0]) if self.op.scale is None else self.op.scale
+
+    @property
+    def mask(self) -> Node | None:
+        return self.node.inputs[3] if len(self.node.inputs) > 3 else None
+
+    @property
+    def gap(self) -> int | None:
+        """How many more keys than queries there are, where later keys are hidden: query i sees keys up to i + gap."""
+        if not self.op.causal:
+            return None
+        gap = self.length - self.time
+        assert isinstance(gap, int), "causal attention knows how many more keys than queries there are"
+        return gap
+
+    @property
+    def sees_start(self) -> bool:
+        """Whether later keys are hidden, and without any weight, from queries that all see some: then they need not be read."""
+        return self.gap is not None and self.gap >= 0 and self.mask is None and self.op.hidden in (None, -math.inf)
+
+    def place(self, batch: Counters, row: Expr, column: Expr) -> Index:
+        """The index in the result of one row's element, or as many as the column has lanes."""
+        head, time = self._apart(batch, row)
+        if self.node.type.rank == 4:
+            return batch[0], head, time, column
+        return batch[0], time, build.add(build.mul(head, self.widths[1]), column)
+
+    def _apart(self, batch: Counters, row: Expr) -> tuple[Expr, Expr]:
+        """The query head and the time of a row."""
+        shared, time = (build.div(row, self.time), build.mod(row, self.time)) if self.shared > 1 else (build.index(0), row)
+        return build.add(build.mul(batch[1], self.shared), shared), time
+
+    def scored(self, elements: Elements, batch: Counters, row: Expr, key: Expr, product: Expr, end: Expr | None) -> Expr:
+        """The scaled and masked score of a row and as many keys as `key` has lanes; minus infinity from `end` on, where
+        there are such keys."""
+        dtype = product.dtype
+        score = build.apply(P.MUL, product, Const(self.scale, dtype))
+        head, time = self._apart(batch, row)
+        lowest = Const(LOWEST[dtype] if self.op.hidden is None else self.op.hidden, dtype)
+        if self.mask is not None:
+            at = (batch[0], head, time, key)[4 - self.mask.type.rank :]
+            index = tuple(build.index(0) if n == 1 else i for i, n in zip(at, self.mask.shape, strict=True))
+            if end is not None and self.mask.shape[-1:] != (1,) and index:  # the mask is not read past its end
+                index = (*index[:-1], build.apply(P.MIN, index[-1], build.lift(self.length - 1)))
+            given = elements.at(self.mask, index)
+            is_choice = self.mask.type.dtype is DType.BOOL
+            score = build.select(given, score, lowest) if is_choice else build.apply(P.ADD, score, build.cast(given, dtype))
+        if self.gap is not None and self.time != 1:
+            seen = build.apply(P.LE, key, build.add(time, self.gap))
+            score = build.select(seen, score, lowest)
+        if end is not None:
+            score = build.select(build.apply(P.LT, key, end), score, Const(-math.inf, dtype))
+        return score
+
+
+def exponential(value: Expr) -> Expr:
+    """e to a power."""
+    return build.apply(P.EXP2, build.apply(P.MUL, value, Const(LOG2E, value.dtype)))
+
+
+def heads(node: Node, views: tuple[View, View, View]) -> Heads:
+    """The attention that a node is, its operands lying where the views say."""
+    op = node.op
+    assert isinstance(op, Attention)
+    shapes = op.shapes(*(i.type for i in node.inputs[:3]))
+    (batch, many, time, width), (_, few, length, _), (_, _, _, wide) = shapes
+    assert isinstance(width, int) and isinstance(wide, int)
+    shared = at_opt(many) // max(1, at_opt(few))
+    found = []
+    for view, (_, _, _, size), given in zip(views, shapes, node.inputs, strict=False):
+        steps = view.strides if given.type.rank == 4 else _split(view.strides, size)
+        found.append((Source(view.value, given.type.dtype, view.offset), steps))
+    (source, (b, h, t, w)), *others = found
+    own, steps = ((shared, time), (h, t)) if shared > 1 else ((time,), (t,))
+    queries = Side(source, own, steps, (b, h * shared), (w,))
+    keys, values = (
+        Side(where, (size,), (s[3],), (s[0], s[1]), (s[2],)) for (where, s), size in zip(others, (width, wide), strict=True)
+    )
+    return Heads(node, queries, keys, values, (batch, few), time, length, shared, (width, wide))
+
+
+def _split(strides: Shape, width: Dim) -> Shape:
+    """Strides with heads apart."""
+    return strides[0], strides[2] * width, strides[1], strides[2]
+

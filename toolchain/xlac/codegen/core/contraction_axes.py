@@ -1,0 +1,68 @@
+"""Sorts the loops of a contraction into outer, rows, columns and inner, and finds result indices from their counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xlac.codegen.core.contraction import Axis, Contraction, Edge, Source, accumulator, merge
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.ir.dims import Dim, at_opt, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops.tensor import view
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Expr
+
+
+class Run(NamedTuple):
+    """Neighbouring axes of the result that one loop crosses; a step of the loop is `step` elements of the last."""
+
+    loop: Axis
+    axes: tuple[int, ...]
+    step: Dim = 1
+
+
+def runs(axes: Sequence[Axis], first: int = 0) -> list[Run]:
+    """Result axes of more than one element, the first of them numbered `first`, neighbours merged where both
+    operands cross them as one."""
+    found: list[Run] = []
+    for axis, loop in enumerate(axes, first):
+        if loop.extent == 1:
+            continue
+        if found and len(merged := merge((found[-1].loop, loop))) == 1:
+            found[-1] = Run(merged[0], (*found[-1].axes, axis))
+        else:
+            found.append(Run(loop, (axis,)))
+    return found
+
+
+def arranged(
+    hero: Node, after: Epilogue, around: Sequence[Run], rows: Sequence[Run], columns: Run, summed: Sequence[Axis],
+    left: Source, right: Source, borders: Sequence[Edge] = (),
+) -> Contraction:  # fmt: skip
+    """The contraction whose tiles cover `rows` (up to two of the runs `around`) and `columns`."""
+    shape = hero.shape
+    chosen = [r for r in around if r in rows]  # in the order of the result
+    outer = [r for r in around if r not in rows]
+    while len(chosen) < 2:
+        chosen.insert(0, Run(Axis(1), ()))
+    inner = merge(sorted(summed, key=lambda a: -abs(at_opt(a.left))))
+
+    def place(counters: Sequence[Expr], row_counters: Sequence[Expr], column: Expr) -> Index:
+        at: list[Expr] = [build.index(0)] * len(shape)
+        found = [*zip(outer, counters, strict=True), *zip(chosen, row_counters, strict=True), (columns, column)]
+        for run, counter in found:
+            if len(run.axes) > 1 and not after.keeps(frozenset(run.axes)):
+                parts = view.regroup((counter,), (run.loop.extent,), tuple(shape[a] for a in run.axes))
+                for axis, part in zip(run.axes, parts, strict=True):
+                    at[axis] = part
+            elif run.axes:
+                at[run.axes[-1]] = build.add(at[run.axes[-1]], build.mul(counter, run.step))
+        return tuple(at)
+
+    return Contraction(
+        tuple(r.loop for r in outer), (chosen[0].loop, chosen[1].loop), columns.loop,
+        inner or (Axis(volume(tuple(a.extent for a in summed))),), left, right,
+        accumulator(left.dtype, hero.type.dtype), place, tuple(borders),
+    )  # fmt: skip

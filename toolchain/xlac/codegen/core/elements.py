@@ -1,0 +1,296 @@
+"""Computes elements of a group's nodes inside a kernel being built: what every schedule reads values with.
+
+    builder = Builder()
+    elements = Elements(builder, group, target)
+    with builder.loop("i", 0, rows, kind=LoopKind.PARALLEL) as i:
+        with builder.loop("j", 0, columns, lanes) as j:
+            at = (i, build.ramp(j, 1, lanes))
+            elements.store(node, at)                       # at(node, at), stored to the node's parameter
+    return Scheduled((elements.launch(name, work, note),))
+
+* `at(node, index)` is one element, or as many as the index has lanes, in the node's *compute* dtype (f32 for
+  halves). An index has one scalar or vector entry an axis; all vectors have one lane count. A result that does
+  not vary over the lanes is a scalar: `build.apply` and `store` widen it.
+* A node's value comes from, in this order: what the schedule bound (`bind` a buffer, `bind_value` a function);
+  for a group input, its parameter, or an immediate for a constant of equal numbers; for a node of the group
+  that is Elementwise, its operation. Anything else must be bound first.
+* Every value is named by `let` in the block open at that time and reused there and in blocks inside it. So bind a
+  node before anything that depends on it is read in that block.
+* `with masked(mask)`: vector loads and stores of the mask's lane count read and write only where it is true;
+  `with guarded(condition)`: loads read only where it is.
+* Parameters are made when first asked for; `launch` collects those used, in the order inputs, outputs, others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import gcd
+
+from xlac.codegen.core.value_scope import Remembered
+from xlac.fusion.group import Group, Launching, Scratch, Value, open_sizes, origins, ranks
+from xlac.ir.dims import Dim, Shape, Sym, symbols, volume
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Elementwise, Index, Operand
+from xlac.ops.tensor import leaf
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, Kernel, Ramp, Splat, Work
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+Read = Callable[[Index], Expr]
+
+DEPTH = 40  # nested `element` calls before the walk starts again from the node it had reached
+
+
+class _TooDeep(Exception):
+    """Unwinds Python's stack; the value that was wanted is computed first, on a stack of its own."""
+
+    def __init__(self, node: Node, index: Index, guard: Expr | None) -> None:
+        self.wanted = node, index, guard
+
+
+class Elements:
+    """See the module's docstring."""
+
+    def __init__(self, builder: Builder, group: Group, target: Target) -> None:
+        self.builder, self.group, self.target = builder, group, target
+        self.mask: Expr | None = None
+        self.guard: Expr | None = None  # where there is anything to read
+        self._wider: list[Expr | None] = []  # the guards around it
+        self._reads: dict[Node, Read] = {}
+        self._parameters: dict[Value, Buffer] = {}
+        self._local: dict[Value, Buffer] = {}
+        self._known = Remembered(builder)
+        self._depth = 0
+
+    # ---- parameters --------------------------------------------------------------------------
+
+    def parameter(self, value: Value, access: Access | None = None) -> Buffer:
+        """The kernel parameter for a group input (READ), an output (WRITE), a Scratch or a Packed.
+
+        The first call decides the access; later ones return the same buffer.
+        """
+        found = self._local.get(value) or self._parameters.get(value)
+        if found is None:
+            if isinstance(value, Node):
+                output = value in self.group.outputs
+                size, dtype = value.type.size, value.type.dtype
+                access = access or (Access.WRITE if output else Access.READ)
+                hint = "y" if output else "x"
+            else:
+                size, dtype, access, hint = value.size, value.dtype, access or Access.READ, "t"
+            room = build.lift(size) if isinstance(size, Sym) else size
+            found = Buffer(self.builder.fresh(hint), dtype, room, access=access)
+            self._parameters[value] = found
+        return found
+
+    def local(self, value: Scratch) -> Buffer:
+        """A buffer of the block open now in place of a parameter: what reads the value reads it there."""
+        assert isinstance(value.size, int)
+        self._local[value] = self.builder.local("t", value.dtype, value.size)
+        return self._local[value]
+
+    def launch(self, name: str, work: Work | None = None, note: str = "") -> Launching:
+        """The finished kernel, with the arguments for the parameters that were used."""
+        order = ranks(self.group)
+        used = sorted(self._parameters, key=lambda v: order.get(v, len(order)) if isinstance(v, Node) else len(order))
+        parameters = tuple(self._parameters[v] for v in used)
+        note = note or self.group.reason
+        sizes = open_sizes(self.group)
+        taken = tuple(build.size_var(*symbols(size)) for size in sizes)
+        kernel = Kernel(name, parameters, self.builder.body(), taken, work or Work(), origins(self.group), note)
+        return Launching(kernel, tuple(used), sizes)
+
+    # ---- where values come from --------------------------------------------------------------
+
+    def bind(self, node: Node, buffer: Buffer, strides: Sequence[Dim] | None = None, offset: build.Number = 0) -> None:
+        """From now on the node's elements are read from a buffer: element strides, row-major when not given."""
+        steps = tuple(strides) if strides is not None else row_major(node.shape)
+
+        def read(index: Index) -> Expr:
+            return self.load(buffer, build.add(linear(index, steps, node.shape), offset))
+
+        self._rebind(node, read)
+
+    def bind_value(self, node: Node, read: Read) -> None:
+        """From now on the node's elements are what `read` returns, in the compute dtype."""
+        self._rebind(node, read)
+
+    def _rebind(self, node: Node, read: Read) -> None:
+        self._reads[node] = read
+        self._known.forget(node)
+
+    def is_bound(self, node: Node) -> bool:
+        return node in self._reads
+
+    @contextmanager
+    def masked(self, mask: Expr | None) -> Iterator[None]:
+        """Vector loads and stores inside touch only lanes where the mask is true."""
+        outer, self.mask = self.mask, mask
+        try:
+            yield
+        finally:
+            self.mask = outer
+
+    @contextmanager
+    def guarded(self, condition: Expr | None) -> Iterator[None]:
+        """Loads inside read only where the condition is true, and are 0 elsewhere. A scalar, or as many lanes as an access."""
+        outer = self.guard
+        if condition is None:
+            yield
+            return
+        self.guard = condition if outer is None else build.apply(Primitive.AND, outer, condition)
+        self._wider.append(outer)
+        try:
+            yield
+        finally:
+            self.guard = outer
+            self._wider.pop()
+
+    # ---- reading -----------------------------------------------------------------------------
+
+    def at(self, node: Node, index: Index) -> Expr:
+        """Elements of a node at an index."""
+        if self._depth:
+            return self._value(node, plain(index))
+        before = self.guard
+        wanted = [(node, plain(index), before)]
+        while True:
+            wanted_node, at, self.guard = wanted[-1]
+            try:
+                value = self._value(wanted_node, at)
+            except _TooDeep as deep:
+                wanted.append(deep.wanted)
+                continue
+            finally:
+                self._depth, self.guard = 0, before
+            wanted.pop()
+            if not wanted:
+                return value
+
+    def _value(self, node: Node, index: Index) -> Expr:
+        known, key = self._known.of(node), (index, self.mask, self.guard)
+        found = known.get(key)
+        if found is not None:
+            return found
+        for guard in self._wider:  # what was read where there is more is there too
+            found = known.get((index, self.mask, guard))
+            if found is not None:
+                return found
+        if self._depth >= DEPTH:
+            raise _TooDeep(node, index, self.guard)
+        self._depth += 1
+        value = self._compute(node, index)
+        self._depth -= 1
+        value = self.builder.let("v", value)
+        self._known.add(node, key, value)
+        return value
+
+    def _compute(self, node: Node, index: Index) -> Expr:
+        read = self._reads.get(node)
+        if read is not None:
+            return read(index)
+        if node not in self.group.members:
+            if isinstance(node.op, leaf.Const) and node.op.uniform is not None:
+                return node.op.element(index, node.type)
+            self.bind(node, self.parameter(node))
+            return self._reads[node](index)
+        assert isinstance(node.op, Elementwise), f"{node.op.mnemonic} was not bound by its schedule"
+        operands = (Operand(i.type, lambda at, when, i=i: self._when(i, plain(at), when)) for i in node.inputs)  # type: ignore[misc]
+        return node.op.element(index, node.type, *operands)
+
+    def _when(self, node: Node, index: Index, when: Expr | None) -> Expr:
+        """Elements of a node that are there where a condition says so."""
+        if when is None:
+            return self._value(node, index)
+        with self.guarded(when):
+            return self._value(node, index)
+
+    def load(self, buffer: Buffer, where: Expr) -> Expr:
+        """Reads a buffer under the mask in scope, in the compute dtype."""
+        if self.guard is not None:
+            where = build.splat(where, max(where.lanes, self.guard.lanes))
+        mask = self.mask if self.mask is not None and where.lanes == self.mask.lanes > 1 else None
+        if self.guard is not None:
+            there = build.splat(self.guard, where.lanes)
+            mask = there if mask is None else build.apply(Primitive.AND, mask, there)
+        value = build.load(buffer, where, mask=mask, align=alignment(buffer, where))
+        return build.cast(value, buffer.dtype.compute)
+
+    # ---- writing -----------------------------------------------------------------------------
+
+    def store(
+        self, node: Node, index: Index, value: Expr | None = None, *, streaming: bool = False,
+    ) -> None:  # fmt: skip
+        """Writes elements of an output to its parameter (row-major), rounding halves."""
+        value = self.at(node, index) if value is None else value
+        where = linear(plain(index), row_major(node.shape), node.shape)
+        self.store_to(self.parameter(node), where, value, streaming=streaming)
+
+    def store_to(self, buffer: Buffer, where: Expr, value: Expr, *, streaming: bool = False) -> None:
+        """Writes a value of the compute dtype to a buffer under the mask in scope."""
+        mask = self.mask if self.mask is not None and where.lanes == self.mask.lanes > 1 else None
+        rounded = build.cast(value, buffer.dtype)
+        self.builder.store(buffer, where, rounded, mask, align=alignment(buffer, where), streaming=streaming)
+
+    # ---- bodies ------------------------------------------------------------------------------
+
+    def inline(self, body: Graph, arguments: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The outputs of a closed graph of scalars for argument values (vectors are worked on lane by lane)."""
+        values: dict[Node, Expr] = dict(zip(body.inputs, arguments, strict=True))
+        for node in body.nodes():
+            if node in values:
+                continue
+            assert isinstance(node.op, Elementwise), f"{node.op.mnemonic} in a reducer"
+            operands = (Operand(i.type, lambda _, __, i=i: values[i]) for i in node.inputs)  # type: ignore[misc]
+            values[node] = self.builder.let("v", node.op.element((), node.type, *operands))
+        return tuple(values[node] for node in body.outputs.values())
+
+
+# ---- addresses -----------------------------------------------------------------------------------
+
+
+def row_major(shape: Sequence[Dim]) -> Shape:
+    """Element strides of a dense tensor, last axis fastest."""
+    return tuple(volume(tuple(shape[axis + 1 :])) for axis in range(len(shape)))
+
+
+def linear(index: Index, strides: Sequence[Dim], shape: Sequence[Dim] | None = None) -> Expr:
+    """The place of an index in a flat buffer. An axis of extent 1 does not count, whatever its entry."""
+    where: Expr = build.index(0)
+    for axis, (entry, step) in enumerate(zip(index, strides, strict=True)):
+        if step and (shape is None or shape[axis] != 1):
+            where = build.add(where, build.mul(entry, step))
+    return where
+
+
+def alignment(buffer: Buffer, where: Expr) -> int:
+    """Bytes that the address of a consecutive access is known to be a multiple of; 0 for any other access."""
+    if not (isinstance(where, Ramp) and where.stride == 1):
+        return 0
+    return gcd(build.multiple(where.base) * buffer.dtype.nbytes, buffer.align)
+
+
+def is_immediate(node: Node) -> bool:
+    """True for a group input that becomes a number in the code instead of a parameter."""
+    return isinstance(node.op, leaf.Const) and node.op.uniform is not None
+
+
+def widest(group: Group) -> DType:
+    """The compute dtype with the fewest lanes a register among the group's values."""
+    types = [t.dtype.compute for n in (*group.nodes, *group.inputs) for t in n.results]
+    return max(types, key=lambda d: d.nbytes, default=DType.F32)
+
+
+def plain(index: Index) -> Index:
+    """An index whose entries that do not vary over the lanes are scalars."""
+    return tuple([_scalar(entry) if isinstance(entry, (Splat, Const)) else entry for entry in index])
+
+
+def _scalar(entry: Splat | Const) -> Expr:
+    if isinstance(entry, Splat):
+        return entry.value
+    return Const(entry.value, entry.dtype) if entry.lanes > 1 else entry

@@ -1,0 +1,123 @@
+"""The nodes that follow a contraction (bias, activation, residual, …), computed on its results before they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xlac.codegen.core.elements import Elements
+from xlac.fusion.cost import weight
+from xlac.fusion.group import Group
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops.scalar.arithmetic import Compare, Scalar, Select
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor import view
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Expr
+
+POINTWISE = (Scalar, Compare, Select, Cast)
+MOVING = (view.Reshape, view.Transpose)
+
+Path = tuple[Node, ...]
+"""The views between the contraction's index and a node's, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What happens to one result element. `paths` gives, for every node after the contraction, its views."""
+
+    group: Group
+    hero: Node
+    paths: dict[Node, Path] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> int:
+        """Operations an element."""
+        return sum(weight(n.op) for n in self.paths if n is not self.hero)
+
+    def store(self, elements: Elements, at: Index, value: Expr) -> None:
+        """Stores the outputs for one element (or vector) of the contraction, given in the accumulator's type."""
+        for node, place, computed in self.results(elements, at, value):
+            elements.store(node, place, computed)
+
+    def results(self, elements: Elements, at: Index, value: Expr) -> list[tuple[Node, Index, Expr]]:
+        """The outputs for one element (or vector) of the contraction, each with its index."""
+        dtype = self.hero.type.dtype
+        result = build.cast(build.cast(value, dtype), dtype.compute)
+        result = elements.builder.let("r", result)
+        elements.bind_value(self.hero, lambda _: result)
+        places = [(node, self.forward(node, at)) for node in self.group.outputs]
+        return [(node, place, elements.at(node, place)) for node, place in places]
+
+    def forward(self, node: Node, at: Index) -> Index:
+        """The index of a node for an index of the contraction."""
+        for moved in self.paths[node]:
+            if isinstance(moved.op, view.Transpose):
+                at = tuple(at[axis] for axis in moved.op.perm)
+            else:
+                at = view.regroup(at, moved.inputs[0].shape, moved.shape)
+        return at
+
+    def _after(self) -> list[Node]:
+        """The nodes that the outputs need besides the contraction and what feeds it."""
+        found: dict[Node, None] = {}
+        stack = list(self.group.outputs)
+        while stack:
+            node = stack.pop()
+            if node is not self.hero and node in self.group and node not in found:
+                found[node] = None
+                stack += node.inputs
+        return list(found)
+
+    def keeps(self, axes: frozenset[int]) -> bool:
+        """True when these neighbouring axes of the contraction may be counted as one, in the last of them.
+
+        That holds while nothing tells them apart: every node is pointwise, or broadcasts along all of them or none.
+        """
+        for node in self._after():
+            if isinstance(node.op, POINTWISE):
+                continue
+            if not isinstance(node.op, view.Broadcast) or node.shape != self.hero.shape:
+                return False
+            sizes = node.inputs[0].shape
+            kept = {a for a, n in zip(node.op.axes, sizes, strict=True) if n != 1}
+            if kept & axes and not axes <= kept:
+                return False
+            if [a for a in node.op.axes if a in kept] != sorted(kept):
+                return False
+        return True
+
+
+def of(group: Group, hero: Node) -> Epilogue | None:
+    """The epilogue of a group, or None when something in it cannot be computed element by element."""
+    found = Epilogue(group, hero, {hero: ()})
+    for node in group.nodes:
+        paths = {found.paths[i] for i in node.inputs if i in found.paths}
+        if not paths or node is hero:
+            continue
+        if len(paths) > 1:
+            return None
+        (path,) = paths
+        if isinstance(node.op, POINTWISE):
+            found.paths[node] = path
+        elif isinstance(node.op, MOVING):
+            found.paths[node] = (*path, node)
+        else:
+            return None
+    return found if all(node in found.paths for node in group.outputs) else None
+
+
+def in_place(epilogue: Epilogue, operands: set[Node]) -> tuple[tuple[Node, Node], ...]:
+    """Outputs that may overwrite an input: one that is read only at the element that is being written."""
+    group = epilogue.group
+    found = []
+    for output in group.outputs:
+        if output.type.size == 0:
+            continue
+        for node in group.inputs:
+            users = [n for n in group.nodes if node in n.inputs]
+            direct = bool(users) and all(u in epilogue.paths and isinstance(u.op, POINTWISE) for u in users)
+            same = all(epilogue.paths.get(u) == epilogue.paths[output] for u in users)
+            if direct and same and node.type == output.type and node not in operands:
+                found.append((output, node))
+    return tuple(found)

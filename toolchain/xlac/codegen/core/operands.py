@@ -1,0 +1,176 @@
+"""Finds where the operands of a contraction lie: a view of a buffer, a constant to be computed, or a copy to be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xlac.codegen.core.contraction import is_constant
+from xlac.codegen.core.elements import row_major
+from xlac.fusion import cost
+from xlac.fusion.cluster import is_pointwise
+from xlac.fusion.group import Group, Kind, Launching, Scheduled, Scratch, Value
+from xlac.ir.dims import Dim, Shape, volume, whole
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ops.scalar import convert
+from xlac.ops.tensor import leaf, view
+from xlac_sdk.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A strided window on a value. `compute` and `key` say how to get its elements from the value's, for constants.
+
+    Where it is `computed`, the value is a node of the group, whose elements are computed as they are read, by so many
+    operations each.
+    """
+
+    value: Value
+    strides: Shape
+    offset: Dim = 0
+    compute: Callable[[Array], Array] | None = None
+    key: str = ""
+    computed: int = 0
+
+
+def resolve(node: Node, group: Group, *, prologue: bool = False) -> View | None:
+    """The view that a node of the group (or an input) is; None when its elements have to be computed first. With `prologue`,
+    pointwise nodes are views too, of what they compute."""
+    if node not in group.members:
+        return View(node, row_major(node.shape))
+    if prologue and is_pointwise(node):
+        return View(node, row_major(node.shape), computed=cost.staged(part(group, (node,), frozenset()).nodes))
+    if not isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice):
+        return None
+    found = resolve(node.inputs[0], group, prologue=prologue)
+    return found and through(found, node)
+
+
+def through(found: View, node: Node) -> View | None:
+    """What a node that moves elements makes of the view that its operand is; None when no strides say it."""
+    match node.op:
+        case view.Transpose(perm=perm):
+            return replace(found, strides=tuple(found.strides[a] for a in perm))
+        case view.Broadcast(axes=axes):
+            steps: list[Dim] = [0] * len(node.shape)
+            for axis, stride, size in zip(axes, found.strides, node.inputs[0].shape, strict=True):
+                steps[axis] = 0 if size == 1 else stride
+            return replace(found, strides=tuple(steps))
+        case view.Slice(starts=starts, steps=steps_):
+            start: Dim = 0
+            for first, stride in zip(starts, found.strides, strict=True):
+                start = start + first * stride
+            strides = tuple(s * k for s, k in zip(found.strides, steps_, strict=True))
+            return replace(found, strides=strides, offset=found.offset + start)
+        case _:
+            strides_ = reshaped(node.inputs[0].shape, found.strides, node.shape)
+            return None if strides_ is None else replace(found, strides=strides_)
+
+
+def reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
+    """The strides of a reshaped view, or None when no strides say it."""
+    if volume(old) == 0:
+        return row_major(new)
+    axes = [(n, s) for n, s in zip(old, strides, strict=True) if n != 1]
+    found: list[Dim] = []
+    size, step = axes.pop() if axes else (volume(()), volume(()))
+    for extent in reversed(new):
+        if extent == 1:
+            found.append(0)
+            continue
+        while size == 1 and axes:
+            size, step = axes.pop()
+        while whole(size, extent) is None and axes and axes[-1][1] == step * size:
+            size = size * axes.pop()[0]
+        left = whole(size, extent)
+        if left is None:
+            return None
+        found.append(step)
+        size, step = left, step * extent
+    return tuple(reversed(found))
+
+
+def folded(node: Node, group: Group) -> View | None:
+    """An operand made from one constant by nodes of the group, to be computed while compiling."""
+    if node not in group.members:
+        return None
+    chain = part(group, (node,), frozenset())
+    sources = [n for n in chain.inputs if not isinstance(n.op, leaf.Const)]
+    if len(sources) > 1 or not all(is_constant(n) for n in chain.inputs) or not chain.inputs:
+        return None
+    source = sources[0] if sources else chain.inputs[0]
+    text = " ".join(str(n.op) for n in (*chain.inputs, *chain.nodes) if n is not source)
+
+    def compute(array: Array) -> Array:
+        known: dict[Node, Array] = {source: array}
+        for step in (*chain.inputs, *chain.nodes):
+            if step not in known:
+                with np.errstate(all="ignore"):
+                    result = step.op.evaluate(*(known[i] for i in step.inputs))
+                assert isinstance(result, np.ndarray)
+                known[step] = result
+        return known[node]
+
+    return View(source, row_major(node.shape), 0, compute, text)
+
+
+def part(group: Group, outputs: tuple[Node, ...], given: frozenset[Node]) -> Group:
+    """The nodes of a group that `outputs` need, as a group of its own; `given` are taken as inputs."""
+    needed: dict[Node, None] = {}
+    stack = list(outputs)
+    while stack:
+        node = stack.pop()
+        if node in group.members and node not in given and node not in needed:
+            needed[node] = None
+            stack += node.inputs
+    nodes = tuple(n for n in group.nodes if n in needed)
+    inputs = tuple(dict.fromkeys(i for n in nodes for i in n.inputs if i not in needed))
+    return Group(Kind.ELEMENTWISE, outputs[-1], nodes, inputs, outputs, group.reason)
+
+
+def with_scratch(launches: tuple[Launching, ...], places: dict[Node, Scratch]) -> tuple[Launching, ...]:
+    """Launches that find some nodes in scratch memory instead."""
+    return tuple(
+        replace(launch, arguments=tuple(places.get(a, a) if isinstance(a, Node) else a for a in launch.arguments))
+        for launch in launches
+    )
+
+
+def materialize(node: Node, group: Group, target: Target, name: str) -> tuple[View, tuple[Launching, ...]]:
+    """A kernel that computes an operand into scratch memory."""
+    from xlac.codegen.lower import schedule
+
+    scratch = Scratch(node.type.dtype, node.type.size, "operand")
+    scheduled = schedule(part(group, (node,), frozenset()), target, name)
+    launches = with_scratch(scheduled.alone, {node: scratch})
+    return View(scratch, row_major(node.shape)), launches
+
+
+def widen(node: Node, group: Group, target: Target, name: str) -> tuple[View, tuple[Launching, ...]]:
+    """A kernel that converts an operand of halves into scratch memory."""
+    wide = Node.of(convert.Cast(dtype=node.type.dtype.compute), node)
+    inputs = group.inputs if node in group.members or node in group.inputs else (*group.inputs, node)
+    copied = Group(Kind.ELEMENTWISE, wide, (*group.nodes, wide), inputs, (wide,), "converts the operand")
+    return materialize(wide, copied, target, name)
+
+
+def apart(group: Group, hero: Node, alone: Callable[[Group], Scheduled], target: Target, name: str) -> Scheduled:
+    """The hero by itself, then everything after it: for groups whose epilogue does not fuse."""
+    from xlac.codegen.lower import schedule
+
+    kernel = part(group, (hero,), frozenset())
+    first = alone(replace_kind(kernel, group.kind, hero))
+    rest = tuple(n for n in group.outputs if n is not hero)
+    after = schedule(part(group, rest, frozenset({hero})), target, f"{name}_epilogue")
+    launches = (*first.alone, *after.alone)
+    if hero in group.outputs:
+        return Scheduled(launches)
+    scratch = Scratch(hero.type.dtype, hero.type.size, "result")
+    return Scheduled(with_scratch(launches, {hero: scratch}))
+
+
+def replace_kind(group: Group, kind: Kind, hero: Node) -> Group:
+    return Group(kind, hero, group.nodes, group.inputs, group.outputs, group.reason)

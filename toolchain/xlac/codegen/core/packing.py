@@ -1,0 +1,284 @@
+"""Lays the right operand of a contraction out in panels: the order in which the micro-kernel reads it.
+
+Packed layout: for each position of the outer axes that move the operand, for each panel of columns, for each step
+of the sum, the panel's columns, filled up with zeros to whole vectors. A panel that begins at column c therefore
+begins at element `depth * c`, and consecutive reads are consecutive addresses. Constants are packed while
+compiling; anything else by a kernel of its own, when it will be read often enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+import numpy as np
+
+from xlac.codegen.core.contraction import Axis, Contraction, Source, merge, offset, unravel, zero
+from xlac.codegen.core.elements import Elements, row_major
+from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, bounded
+from xlac.codegen.cpu.gemm.register_tile import Split, Tile
+from xlac.fusion.group import Group, Launching, Packed, Scratch
+from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, static, volume
+from xlac.ir.op import Array
+from xlac.ir.storage import on_a_line, stepped
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Expr, LoopKind, Shuffle, Work
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+TURNED = 16  # most lanes of a square that is turned around in registers
+FEW, MANY = 8, 128  # row tiles that do not repay packing panels: whatever their rows' distance, and where they stay in a cache
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """How the right operand is read: at `base + step * stride + column` within a panel.
+
+    Packed panels are contiguous; `direct` reads the operand where it lies, its columns being consecutive.
+    """
+
+    source: Source
+    outer: tuple[Axis, ...]  # the contraction's outer axes with this operand's strides
+    inner: tuple[Axis, ...]  # likewise the summed axes; strides depend on the panel when packed
+    packed: bool
+
+    def base(self, counters: list[Expr], column: Expr, depth: Dim) -> Expr:
+        """Where the panel that begins at a column begins."""
+        start = offset(self.outer, counters, "right", self.source.offset)
+        return build.add(start, build.mul(column, depth) if self.packed else column)
+
+    def strides(self, width: int) -> Shape:
+        """Elements between steps along each summed axis, for a panel of `width` columns."""
+        if not self.packed:
+            return tuple(a.right for a in self.inner)
+        return tuple(s * width for s in row_major([a.extent for a in self.inner]))
+
+    def merged(self, c: Contraction) -> tuple[Contraction, Panels]:
+        """Both with summed axes merged where the left operand allows: packed panels always do."""
+        steps = row_major([a.extent for a in c.inner])
+        inner = merge([Axis(a.extent, a.left, s) for a, s in zip(c.inner, steps, strict=True)]) or (Axis(c.depth),)
+        return replace(c, inner=inner), replace(self, inner=inner)
+
+
+def direct(c: Contraction) -> Panels:
+    """The operand as it lies."""
+    return Panels(c.right, c.outer, c.inner, packed=False)
+
+
+def panel_count(columns: Dim, tile: Tile) -> Dim:
+    """Panels of columns, those narrower than others included."""
+    if isinstance(columns, Sym):
+        full = columns // tile.width
+        return full + ceil_div(columns - full * tile.width, tile.lanes)
+    return Split(-(-columns // tile.lanes), tile.vectors).count
+
+
+def each_panel(
+    builder: Builder, columns: Dim, tile: Tile, panel: Expr, emit: Callable[[Expr, int, build.Number], None]
+) -> None:
+    """The code of one panel, whichever `panel` is: `emit(first column, vectors, columns of the last if it is not full)`.
+
+    What is left of known columns is one narrower panel; of columns that the call decides, panels of one vector.
+    """
+    if isinstance(columns, Sym):
+        _open_panel(builder, columns, tile, panel, emit)
+        return
+    split, partial = Split(-(-columns // tile.lanes), tile.vectors), columns % tile.lanes
+    final = split.count - 1
+    if not (split.rest or partial):
+        emit(build.mul(panel, tile.width), tile.vectors, 0)
+        return
+    vectors = split.rest or tile.vectors
+    if not final:
+        emit(build.index(0), vectors, partial)
+        return
+    with builder.when(build.apply(Primitive.LT, panel, build.index(final))):
+        emit(build.mul(panel, tile.width), tile.vectors, 0)
+    with builder.when(build.apply(Primitive.EQ, panel, build.index(final))):
+        emit(build.index(final * tile.width), vectors, partial)
+
+
+def _open_panel(
+    builder: Builder, columns: Sym, tile: Tile, panel: Expr, emit: Callable[[Expr, int, build.Number], None]
+) -> None:
+    full = columns // tile.width
+    with builder.when(build.apply(Primitive.LT, panel, build.lift(full))):
+        emit(build.mul(panel, tile.width), tile.vectors, 0)
+    if divisor(columns) % tile.width == 0:
+        return
+    with builder.when(build.apply(Primitive.LE, build.lift(full), panel)):
+        first = build.add(build.mul(build.sub(panel, full), tile.lanes), full * tile.width)
+        column = bounded(builder, first, columns - 1)
+        if divisor(columns) % tile.lanes == 0:
+            emit(column, 1, 0)
+            return
+        left = build.apply(Primitive.MIN, build.sub(columns, column), build.index(tile.lanes))
+        emit(column, 1, bounded(builder, left, tile.lanes, 1))
+
+
+def _layout(c: Contraction, tile: Tile, dtype: DType) -> tuple[tuple[Axis, ...], tuple[Axis, ...], Dim]:
+    """The outer axes that the packed operand has, all outer axes with packed strides, and its size in elements."""
+    columns = ceil_div(c.columns.extent, tile.lanes) * tile.lanes
+    own = tuple(a for a in c.outer if a.right != 0)
+    steps = iter(row_major([a.extent for a in own]))
+    outer = tuple(Axis(a.extent, a.left, next(steps) * c.depth * columns if a.right != 0 else 0) for a in c.outer)
+    return own, outer, volume(tuple(a.extent for a in own)) * c.depth * columns
+
+
+def _panels(c: Contraction, value: Packed | Scratch, outer: tuple[Axis, ...]) -> Panels:
+    return Panels(Source(value, value.dtype), outer, c.inner, packed=True)
+
+
+# ---- while compiling -----------------------------------------------------------------------------
+
+
+def constant(c: Contraction, tile: Tile, dtype: DType, before: Callable[[Array], Array] | None = None, key: str = "") -> Panels:
+    """Panels of a constant operand. `before` computes the operand from its source, as `key` says."""
+    own, outer, room = _layout(c, tile, dtype)
+    source, lanes, width = c.right, tile.lanes, tile.width
+    (size, depth, extent, offset) = static((room, c.depth, c.columns.extent, source.offset))  # as weights' shapes are
+    shape = static((*(a.extent for a in own), *(a.extent for a in c.inner), extent))
+    steps = static((*(a.right for a in own), *(a.right for a in c.inner), c.columns.right))
+
+    def make(array: Array) -> Array:
+        if not size:
+            return np.zeros(0, dtype.numpy)
+        seen = stepped(before(array) if before else array, shape, steps, offset, len(own))
+        around, within, full = shape[: len(own)], seen.shape[len(own) : -1], extent // width * width
+        result = on_a_line(size, dtype.numpy).reshape(*around, size // prod(around))
+        panels = result[..., : depth * full].reshape(*around, full // width, *within, width)
+        panels[...] = np.moveaxis(seen[..., :full].reshape(*around, *within, full // width, width), -2, len(own))
+        if full < extent:
+            last = result[..., depth * full :].reshape(*around, *within, -(-(extent - full) // lanes) * lanes)
+            last[..., : extent - full] = seen[..., full:]
+        return result.reshape(-1)
+
+    assert not isinstance(source.value, Packed | Scratch)
+    name = f"panels of {width}/{lanes} as {dtype} from {source.offset} {shape} {steps} {key}"
+    return _panels(c, Packed(dtype, size, (source.value,), make, name), outer)
+
+
+def is_packed_already(c: Contraction, tile: Tile) -> bool:
+    """True when the operand as it lies is one panel: packing would copy it unchanged."""
+    if c.columns.right != 1 or c.columns.extent != tile.width:
+        return False
+    own = [a for a in c.outer if a.right != 0]
+    axes = [*own, *c.inner]
+    wanted = row_major([*(a.extent for a in axes), c.columns.extent])
+    return all(a.right == w for a, w in zip(axes, wanted, strict=False))
+
+
+def reads_well(c: Contraction, tile: Tile, reuse: int, target: Target) -> bool:
+    """Whether `reuse` row tiles read panels where they lie at least as fast as packing and then reading them takes.
+
+    Few tiles do not repay packing. Many find a panel in the second cache again, unless its rows are such a multiple of a power
+    of two apart that they compete for a few of its sets.
+    """
+    nbytes = c.right.dtype.nbytes
+    apart = gcd(target.l2_bytes, *(at_opt(a.right) * nbytes for a in c.inner))
+    stays = at_opt(c.depth) * max(apart, tile.width * nbytes) <= target.l2_bytes
+    return reuse <= (MANY if stays else FEW)
+
+
+def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
+    """A square of vectors turned around: blocks off the diagonal change places, ever smaller ones."""
+    lanes = len(rows)
+    found, size = list(rows), lanes // 2
+    while size:
+        stay = tuple(n if not n & size else lanes + n - size for n in range(lanes))
+        swap = tuple(n + size if not n & size else lanes + n for n in range(lanes))
+        for i in range(lanes):
+            if not i & size:
+                pair = (found[i], found[i | size])
+                found[i], found[i | size] = builder.let("x", Shuffle(pair, stay)), builder.let("x", Shuffle(pair, swap))
+        size //= 2
+    return found
+
+
+# ---- while running -------------------------------------------------------------------------------
+
+
+def running(group: Group, target: Target, name: str, c: Contraction, tile: Tile, dtype: DType) -> tuple[Launching, Panels]:
+    """A kernel that packs the operand on every run, and the panels that it leaves."""
+    own, outer, size = _layout(c, tile, dtype)
+    scratch = Scratch(dtype, size, "panels")
+    builder = Builder()
+    elements = Elements(builder, group, target)
+    to = elements.parameter(scratch, Access.WRITE)
+    source = elements.parameter(c.right.value, Access.READ)
+    columns = c.columns.extent
+    per_copy = c.depth * ceil_div(columns, tile.lanes) * tile.lanes
+    loops = [*(a.extent for a in own), panel_count(columns, tile)]
+    trips = volume(tuple(loops))
+    items, work = at_opt(trips), at_opt(size)
+    lanes = tile.lanes
+    turns = c.inner[-1].right == 1 and c.columns.right != 1 and 1 < lanes <= TURNED and not target.size
+
+    def fill(counters: list[Expr], column: Expr, vectors: int, partial: build.Number) -> None:
+        start = offset(own, counters[:-1], "right", c.right.offset)
+        copies = [Axis(a.extent, 0, s * per_copy) for a, s in zip(own, row_major([a.extent for a in own]), strict=True)]
+        target_base = build.add(offset(copies, counters[:-1], "right"), build.mul(column, c.depth))
+        strides = row_major([a.extent for a in c.inner])
+
+        def steps(level: int, where: Expr, to_where: Expr) -> None:
+            if level < len(c.inner):
+                axis = c.inner[level]
+                turned: Dim = 0
+                if turns and level == len(c.inner) - 1 and isinstance(partial, int):
+                    turned = axis.extent // lanes * lanes
+                    with builder.loop("k", 0, turned, lanes) as k:
+                        to_here = build.add(to_where, build.mul(k, vectors * lanes))
+                        _turn(build.add(where, k), to_here, vectors, partial)
+                with builder.loop("k", turned, axis.extent) as k:
+                    steps(
+                        level + 1, build.add(where, build.mul(k, axis.right)),
+                        build.add(to_where, build.mul(k, strides[level] * (vectors * lanes))),
+                    )  # fmt: skip
+                return
+            for j in range(vectors):
+                _move(elements, where, to_where, j, partial if j == vectors - 1 else 0)
+
+        def _turn(where: Expr, to_where: Expr, vectors: int, partial: int) -> None:
+            """`lanes` steps of the sum at once: columns are read along the sum and turned around in registers."""
+            for j in range(vectors):
+                valid = partial if j == vectors - 1 else 0
+                columns = [
+                    builder.let("x", build.cast(build.load(source, build.add(where, c.columns.right * (j * lanes + i)), lanes), dtype))
+                    if not valid or i < valid else zero(dtype, lanes)
+                    for i in range(lanes)
+                ]  # fmt: skip
+                for step, row in enumerate(transposed(builder, columns)):
+                    builder.store(to, build.ramp(build.add(to_where, (step * vectors + j) * lanes), 1, lanes), row)
+
+        def _move(elements: Elements, where: Expr, to_where: Expr, j: int, left: build.Number) -> None:
+            at = build.add(where, c.columns.right * (j * lanes))
+            place = build.add(to_where, j * lanes)
+            if left == 0:
+                index = build.add(at, build.mul(build.ramp(0, 1, lanes), c.columns.right))
+                builder.store(to, build.ramp(place, 1, lanes), build.cast(build.load(source, index), dtype))
+                return
+            if not isinstance(left, int):
+                with builder.loop("n", 0, left) as n:
+                    value = build.load(source, build.add(at, build.mul(n, c.columns.right)))
+                    builder.store(to, build.add(place, n), build.cast(value, dtype))
+                with builder.loop("n", left, lanes) as n:
+                    builder.store(to, build.add(place, n), zero(dtype, 1))
+                return
+            for lane in range(left):
+                value = build.load(source, build.add(at, c.columns.right * lane))
+                builder.store(to, build.add(place, lane), build.cast(value, dtype))
+            for lane in range(left, lanes):
+                builder.store(to, build.add(place, lane), zero(dtype, 1))
+
+        steps(0, build.add(start, build.mul(column, c.columns.right)), target_base)
+
+    kind = LoopKind.PARALLEL if items > 1 and work >= SERIAL_WORK else LoopKind.SERIAL
+    grain = max(1, THREAD_WORK * items // max(1, work)) if work >= SERIAL_WORK else 1
+    with builder.loop("t", 0, trips, kind=kind, grain=min(grain, max(1, items // CHUNKS))) as t:
+        counters = unravel(builder, t, loops)
+        each_panel(builder, columns, tile, counters[-1], lambda *panel: fill(counters, *panel))
+    moved = work * (dtype.nbytes + c.right.dtype.nbytes)
+    return elements.launch(name, Work(0, moved), "packs the right operand"), _panels(c, scratch, outer)

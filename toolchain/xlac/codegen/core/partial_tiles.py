@@ -1,0 +1,86 @@
+"""Sums of products that wait in memory: each block of a long contraction is added up in registers, and joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xlac.codegen.core.contraction import zero
+from xlac.codegen.core.summation import two_sum, whole
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Buffer, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+PRODUCTS = 128  # products that an accumulator takes in a row: a block
+WHOLE = 384  # products up to which loops are left as they are: cutting them costs registers
+GROUP = 8  # blocks that are added in a row where there are more than a few; what adding groups loses is kept
+FEW = 16
+UNROLLED = 32  # vectors of sums that are cleared without a loop
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A stretch of memory for sums, vectors of so many lanes; three where groups of blocks are added and what that loses is kept."""
+
+    builder: Builder
+    sums: Buffer
+    lanes: int
+    high: Buffer | None = None
+    low: Buffer | None = None
+
+    @staticmethod
+    def of(builder: Builder, dtype: DType, size: int, lanes: int, blocks: int) -> Waiting:
+        """For `size` sums of so many blocks, all zero; `size` is a multiple of `lanes`."""
+        names = ("s", "high", "low") if blocks > FEW and dtype.is_float else ("s",)
+        buffers = [builder.local(name, dtype, size) for name in names]
+        whole = 0 if size > UNROLLED * lanes else size
+        for first in range(0, whole, lanes):
+            for buffer in buffers:
+                builder.store(buffer, build.ramp(first, 1, lanes), zero(dtype, lanes))
+        with builder.loop("z", whole, size, lanes) as z:
+            for buffer in buffers:
+                builder.store(buffer, build.ramp(z, 1, lanes), zero(dtype, lanes))
+        return Waiting(builder, buffers[0], lanes, *buffers[1:])
+
+    def add(self, place: Expr, value: Expr) -> None:
+        """Adds a vector to the sums at a place."""
+        where = build.ramp(place, 1, self.lanes)
+        self.builder.store(self.sums, where, build.apply(Primitive.ADD, build.load(self.sums, where), value))
+
+    def group(self, first: Expr, size: build.Number, number: Expr) -> None:
+        """Block `number` has been added to `size` sums from `first` on: after every few blocks what was summed joins the pairs."""
+        if self.high is None:
+            return
+        last = build.apply(Primitive.EQ, build.mod(number, GROUP), build.index(GROUP - 1))
+        with self.builder.when(last):
+            self.join(first, size)
+
+    def join(self, first: Expr, size: build.Number) -> None:
+        """What blocks were summed to since the last time joins the pairs, if there are any, for `size` sums from `first` on."""
+        builder, lanes = self.builder, self.lanes
+        if self.high is None or self.low is None:
+            return
+        with builder.loop("z", first, build.add(first, size), lanes) as z:
+            where = build.ramp(z, 1, lanes)
+            before = builder.let("before", build.load(self.high, where))
+            high, lost = two_sum(builder, before, build.load(self.sums, where))
+            builder.store(self.high, where, high)
+            builder.store(self.low, where, build.apply(Primitive.ADD, build.load(self.low, where), lost))
+            builder.store(self.sums, where, zero(self.sums.dtype, lanes))
+
+    def finish(self, size: build.Number) -> Buffer:
+        """The sums, whole, in one buffer."""
+        if self.high is not None and self.low is not None:
+            self.join(build.index(0), size)
+            with self.builder.loop("z", 0, size, self.lanes) as z:
+                where = build.ramp(z, 1, self.lanes)
+                high = self.builder.let("high", build.load(self.high, where))
+                self.builder.store(self.sums, where, whole(self.builder, high, self.builder.let("low", build.load(self.low, where))))
+        return self.sums
+
+
+def places(first: Expr, width: int, rows: int, vectors: int, lanes: int) -> Sequence[Sequence[Expr]]:
+    """Where the vectors of some rows lie, `width` elements apart."""
+    return [[build.add(first, i * width + v * lanes) for v in range(vectors)] for i in range(rows)]

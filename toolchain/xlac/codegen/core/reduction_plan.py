@@ -1,0 +1,147 @@
+"""Plans a group around reductions: its space, which pass computes what, and what is kept between passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from xlac.fusion import cost
+from xlac.fusion.group import Group
+from xlac.ir.dims import Dim, Shape, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import Elementwise
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.reduction import Reduce
+from xlac_sdk.kernel_ir.kernel import Expr
+
+DEAR = 6  # operations an element above which a value is kept for a later pass, not computed again
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The shape that the reductions of a group read, and the axes that they reduce."""
+
+    shape: Shape
+    reduced: frozenset[int]
+
+    @staticmethod
+    def of(group: Group) -> Space:
+        first = next(node for node in group.nodes if isinstance(node.op, Reduce))
+        assert isinstance(first.op, Reduce)
+        return Space(first.inputs[0].shape, frozenset(first.op.axes))
+
+    @property
+    def kept(self) -> Shape:
+        return tuple(n for a, n in enumerate(self.shape) if a not in self.reduced)
+
+    @property
+    def count(self) -> Dim:
+        """Elements that one reduction combines."""
+        return volume(tuple(self.shape[a] for a in self.reduced))
+
+    def is_full(self, node: Node) -> bool:
+        """True for a node with a value for every element of the space, False for one with a value for each result."""
+        return _dense(node.shape) == _dense(self.shape)
+
+    def index(self, node: Node, full: tuple[Expr, ...], zero: Expr) -> tuple[Expr, ...]:
+        """An index of the space as one of a node that lies in it: axes of one element may come or go."""
+        source = range(len(self.shape)) if self.is_full(node) else (a for a in range(len(self.shape)) if a not in self.reduced)
+        moving = iter([full[a] for a in source if self.shape[a] != 1])
+        return tuple(next(moving) if n != 1 else zero for n in node.shape)
+
+
+def _dense(shape: Iterable[Dim]) -> Shape:
+    return tuple(n for n in shape if n != 1)
+
+
+@dataclass(slots=True)
+class Pass:
+    """One crossing of the reduced axes."""
+
+    reductions: list[Node] = field(default_factory=list)
+    stores: list[Node] = field(default_factory=list)  # outputs with a value for every element
+    keep: list[Node] = field(default_factory=list)  # computed here, read by later passes
+    after: list[Node] = field(default_factory=list)  # computed from its results, once for each of them
+    size: int = 0  # nodes that it computes for each element
+
+    @property
+    def roots(self) -> list[Node]:
+        return [x for r in self.reductions for x in reduced_inputs(r)] + self.stores
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """The passes in order, and the outputs with one value for each position of the kept axes."""
+
+    passes: tuple[Pass, ...]
+    results: tuple[Node, ...]
+
+
+def reduced_inputs(node: Node) -> tuple[Node, ...]:
+    """The operands of a reduction that are crossed; the others are initial values."""
+    assert isinstance(node.op, Reduce)
+    return node.inputs if node.op.body is None else node.inputs[: len(node.inputs) // 2]
+
+
+def plan(group: Group, space: Space) -> Passes:
+    """Every value in the first pass that can compute it."""
+    level: dict[Node, int] = {}
+    for node in group.nodes:
+        before = max((level.get(i, 0) for i in node.inputs), default=0)
+        level[node] = before + isinstance(node.op, Reduce)
+    found = [Pass() for _ in range(1 + max(level.values(), default=0))]
+    for node in group.nodes:
+        if isinstance(node.op, Reduce):
+            found[level[node] - 1].reductions.append(node)
+        elif level[node] and isinstance(node.op, Elementwise) and _dense(node.shape) == _dense(space.kept):
+            found[level[node] - 1].after.append(node)
+    results = []
+    for node in group.outputs:
+        reduction = isinstance(node.op, Reduce | Pick)
+        if space.is_full(node) and not reduction:
+            found[level[node]].stores.append(node)
+        else:
+            results.append(node)
+    _keep(group, space, found, level)
+    return Passes(tuple(p for p in found if p.reductions or p.stores), tuple(results))
+
+
+def _keep(group: Group, space: Space, passes: list[Pass], level: dict[Node, int]) -> None:
+    """Marks values that a later pass needs again and that are dear to compute."""
+    first: dict[Node, int] = {}  # the pass that first computes a value of the full space
+    for number, one in enumerate(passes):
+        stack, seen = list(one.roots), set[Node]()
+        while stack:
+            node = stack.pop()
+            if node in seen or node not in group.members or isinstance(node.op, Reduce | Pick):
+                continue
+            seen.add(node)
+            before = first.get(node)
+            if before is not None and before < number:
+                if node in passes[before].keep:
+                    continue
+                if node.shape == space.shape and subtree_cost(group, node) > DEAR:
+                    passes[before].keep.append(node)
+                    continue
+            stack += node.inputs
+        one.size = sum(bool(cost.weight(node.op)) for node in seen)
+        for node in seen:
+            first.setdefault(node, number)
+
+
+def subtree_cost(group: Group, root: Node, limit: int = 64) -> int:
+    """Operations for one element of a node, all that it needs inside the group included; stops counting at `limit`."""
+    stack, seen, total = [root], {root}, 0
+    while stack and total < limit:
+        node = stack.pop()
+        if node not in group.members:
+            total += 1 if node.inputs or node.type.rank else 0
+            continue
+        if isinstance(node.op, Reduce | Pick):
+            continue
+        total += cost.weight(node.op)
+        for i in node.inputs:
+            if i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return total

@@ -1,0 +1,1 @@
+"""Lowerings for CPUs, a file for each kind of group."""

@@ -1,0 +1,129 @@
+"""Attention without its scores in memory: blocks of queries go over the keys, a tile of them at a time.
+
+Keys are packed once, turned around, as the right operand of any product. Then a block of queries of one head multiplies
+them with a tile of keys, makes weights of the scores while they are in the first cache, and adds the weighted values
+(`online.py`). Few queries or keys are left to three kernels, as the definition says: their scores stay in a cache anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xlac.codegen.core import epilogue, operands, packing
+from xlac.codegen.core.attention_problem import Heads, heads
+from xlac.codegen.core.contraction import Axis, Contraction
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.loop_nest import CHUNKS
+from xlac.codegen.core.operands import View
+from xlac.codegen.core.packing import Panels
+from xlac.codegen.cpu.gemm import register_tile
+from xlac.codegen.cpu.gemm.register_tile import Tile
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Launching, Scheduled
+from xlac.ir.dims import at_opt, bounds, volume
+from xlac.ir.graph import Node
+from xlac.ops.nn.attention import Attention
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.target import Target
+
+VECTORS = 4  # of scores that are worked on at once
+LEAST = 32  # queries of a head
+NEAR = 8  # scores that take less than such a part of the second cache are near enough
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How an attention is cut: the register tile of scores, tiles of queries in a block, keys at a time, and the lanes
+    of vectors along the width of values."""
+
+    tile: Tile
+    tall: int
+    keys: int
+    lanes: int
+
+    @property
+    def rows(self) -> int:
+        """Queries of a block."""
+        return self.tall * self.tile.rows[1]
+
+    @property
+    def wide(self) -> int:
+        """Scores that are worked on at once."""
+        return VECTORS * self.tile.lanes
+
+
+def takes(node: Node, target: Target) -> bool:
+    """True for many queries and keys, of which a tile is full, whose values' width is one of vectors."""
+    op = node.op
+    assert isinstance(op, Attention)
+    (batch, many, time, width), (_, few, length, _), (_, _, _, wide) = op.shapes(*(i.type for i in node.inputs[:3]))
+    known = isinstance(width, int) and isinstance(wide, int) and isinstance(many, int) and isinstance(few, int)
+    if not known or not few or target.size or bounds(length)[0] < 1:
+        return False
+    assert isinstance(wide, int)
+    dtype = node.type.dtype.compute
+    full = target.lanes(dtype)
+    if full < 4 or vector(wide, full) < full // 4:
+        return False
+    scores = at_opt(batch) * at_opt(many) * at_opt(time) * at_opt(length) * dtype.nbytes
+    return at_opt(time) >= LEAST and at_opt(length) >= VECTORS * full and scores > target.l2_bytes // NEAR
+
+
+def vector(width: int, most: int) -> int:
+    """The longest vectors, a power of two of lanes, that divide a width."""
+    return min(most, width & -width)
+
+
+def choose(h: Heads, target: Target) -> Blocks:
+    """Blocks whose queries and sums take half the first cache, tiles of keys and values that take a quarter of the second."""
+    dtype, (width, wide) = h.dtype.compute, h.widths
+    rows, length, lanes = max(1, at_opt(h.rows)), max(1, at_opt(h.length)), target.lanes(dtype)
+    tile = register_tile.choose(target, dtype, (1, rows), VECTORS * lanes, width)
+    each = (width + wide) * dtype.nbytes
+    fits = min(target.l2_bytes // 4 // each, target.l1_bytes // 4 // (tile.rows[1] * dtype.nbytes))
+    step = VECTORS * lanes
+    keys = min(max(1, fits // step), -(-length // step)) * step
+    tall = max(1, target.l1_bytes // 2 // (each * tile.rows[1]))
+    wanted = -(-CHUNKS * target.threads // max(1, at_opt(volume(h.batch))))
+    count = -(-rows // tile.rows[1])
+    tall = register_tile.even(count, max(1, min(tall, count // wanted))).step
+    return Blocks(tile, tall, keys, vector(wide, lanes))
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """Launches for an attention with what follows it: kernels that make operands, if any, one that packs the keys, its own."""
+    from xlac.codegen.cpu.online_softmax import OnlineSoftmax
+
+    hero = group.hero
+    after = epilogue.of(group, hero)
+    if after is None:
+        return operands.apart(group, hero, lambda alone: schedule(alone, target, name), target, name)
+    launches: list[Launching] = []
+    views: list[View] = []
+    for side, node in zip("qkv", hero.inputs, strict=False):
+        found = operands.resolve(node, group)
+        if found is None or (side == "v" and found.strides[-1] != 1):
+            found, made = operands.materialize(node, group, target, f"{name}_{side}")
+            launches += made
+        views.append(found)
+    h = heads(hero, (views[0], views[1], views[2]))
+    blocks = choose(h, target)
+    packing_keys, panels = packed(group, target, f"{name}_keys", h, blocks.tile, h.dtype.compute)
+    elements = Elements(Builder(), group, target)
+    OnlineSoftmax(elements, after, h, blocks, panels, target).write()
+    used = {v.value for v in views if isinstance(v.value, Node)}
+    launches += [packing_keys, elements.launch(name, cost.work(group))]
+    return Scheduled(tuple(launches), epilogue.in_place(after, used))
+
+
+def packed(group: Group, target: Target, name: str, h: Heads, tile: Tile, dtype: DType) -> tuple[Launching, Panels]:
+    """The keys of every head in panels, their columns."""
+    keys = h.keys
+    (step,), (along,) = keys.depth, keys.strides
+    outer = tuple(Axis(n, 0, s) for n, s in zip(h.batch, keys.batch, strict=True))
+    c = Contraction(
+        outer, (Axis(1), Axis(h.rows)), Axis(h.length, 0, step), (Axis(h.widths[0], 1, along),),
+        keys.source, keys.source, dtype, lambda outer, rows, column: h.place(outer, rows[1], column),
+    )  # fmt: skip
+    return packing.running(group, target, name, c, tile, dtype)

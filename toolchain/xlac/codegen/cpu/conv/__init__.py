@@ -1,0 +1,1 @@
+"""Convolutions that are not products of matrices: depthwise, and Winograd's."""

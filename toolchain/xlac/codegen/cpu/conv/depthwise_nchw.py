@@ -1,0 +1,272 @@
+"""Depthwise convolutions of maps that lie channel by channel: the pixels of a row are the lanes of vectors.
+
+A tile is some rows of a channel's result by one vector of pixels. A row of x that several of them see is loaded once
+for each tap along it, and a tap's weight is one number for all lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from xlac.codegen.core import loop_nest, operands, packing
+from xlac.codegen.core.contraction import (
+    Axis,
+    Contraction,
+    Source,
+    accumulator,
+    multiply_add,
+    read,
+    unravel,
+    zero,
+)
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.loop_nest import CHUNKS
+from xlac.codegen.core.operands import View
+from xlac.codegen.cpu.gemm import register_tile
+from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.cpu.gemm.register_tile import Tile
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Launching
+from xlac.ir.dims import Dim, at_opt, static, volume
+from xlac.ir.graph import Node
+from xlac.ops.reduction.contraction import Conv
+from xlac.ops.tensor.view import Transpose
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Const, Expr, LoopKind, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from xlac.codegen.core.conv import Geometry
+
+TALL = 7  # rows of a tile at most: as many sums as hide a multiply-add's latency
+
+
+def pays(group: Group, target: Target, after: Epilogue) -> bool:
+    """One input and one output channel a group; x, its windows and the results go along the last axis by ones."""
+    op, (x, kernel) = group.hero.op, group.hero.inputs
+    assert isinstance(op, Conv)
+    taps = dict(zip(op.layout[1], kernel.shape, strict=True))
+    shape = dict(zip(op.layout[2], group.hero.shape, strict=True))
+    known = all(isinstance(n, int) for n in (*taps.values(), *(n for letter, n in shape.items() if letter != "N")))
+    if not op.spatial or not known or target.size or not target.vector_bytes or target.vectorizes:
+        return False
+    seen = operands.resolve(x, group)
+    dense = seen is not None and seen.strides[op.layout[0].index(op.spatial[-1])] == 1 and op.strides[-1] == 1
+    alone = op.feature_groups == shape["C"] and op.feature_groups > 1 and taps["I"] == 1 and all(step == 1 for step in op.lhs_dilation)
+    return dense and alone and at_opt(shape[op.spatial[-1]]) > 1 and all(_last(op, after, node) for node in group.outputs)
+
+
+def masks(group: Group, target: Target) -> bool:
+    """Whether windows may leave x in the kernel, which then masks what it loads; elsewhere x is copied with its padding."""
+    op = group.hero.op
+    assert isinstance(op, Conv)
+    return target.masked and not any(n > 0 for n in (*op.low[:-2], *op.high[:-2]))
+
+
+def _last(op: Conv, after: Epilogue, output: Node) -> bool:
+    """Whether the last spatial axis is an output's last."""
+    letters = list(op.layout[2])
+    for moved in after.paths[output]:
+        if not isinstance(moved.op, Transpose):
+            return False
+        letters = [letters[axis] for axis in moved.op.perm]
+    return letters[-1] == op.spatial[-1]
+
+
+def launches(
+    group: Group, target: Target, name: str, after: Epilogue, g: Geometry, left: Source, right: Source, kernel: View
+) -> list[Launching]:
+    """The kernel, over an x whose windows stay inside it unless it `masks`."""
+    elements = Elements(Builder(), group, target)
+    _Planes(elements, after, g, left, right, kernel, target).write()
+    return [elements.launch(name, cost.work(group))]
+
+
+class _Planes:
+    def __init__(
+        self, elements: Elements, after: Epilogue, g: Geometry, left: Source, right: Source, kernel: View, target: Target
+    ) -> None:
+        self.elements, self.builder, self.after, self.g, self.left = elements, elements.builder, after, g, left
+        self.target = target
+        self.accumulate = accumulator(left.dtype, after.hero.type.dtype)
+        self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
+        self.outer, self.across = g.op.spatial[:-2], g.op.spatial[-1]
+        self.down = g.op.spatial[-2] if len(g.op.spatial) > 1 else ""
+        channel = Axis(g.result["C"], 0, g.kernel["O"])
+        summed = tuple(Axis(self.taps[s], 0, g.kernel[s]) for s in g.op.spatial)
+        c = Contraction((channel,), (Axis(1), Axis(1)), Axis(1), summed, left, right, self.accumulate, lambda o, r, n: ())
+        packs = right.constant and right.dtype is not DType.I8
+        dtype = self.accumulate if packs else right.dtype
+        whole = packing.constant(c, Tile((1, 1), 1, 1), dtype, kernel.compute, kernel.key)
+        self.weights = whole if right.constant else packing.direct(c)
+        self.depth = c.depth
+        self.lanes = loop_nest.lanes_for(target, (self.accumulate,), g.result[self.across])
+        self.held: dict[Dim, Expr] = {}  # weights in registers, by their place
+
+    def write(self) -> None:
+        """Loops over batches, channels and bands of rows, fused into one that may run in parallel."""
+        g, builder = self.g, self.builder
+        (height,) = static((g.result[self.down] if self.down else 1,))
+        rows = register_tile.even(height, TALL)
+        letters = ["N", "C", *self.outer]
+        extents = [*(g.result[s] for s in letters), rows.count]
+        items = at_opt(volume(tuple(extents)))
+        flops = 2 * at_opt(volume((self.depth, *g.result.values())))
+        kind = LoopKind.PARALLEL if items > 1 and flops >= PARALLEL_FLOPS else LoopKind.SERIAL
+        grain = min(max(1, PARALLEL_FLOPS // 4 * items // max(1, flops)), max(1, items // CHUNKS))
+        with builder.loop("t", 0, volume(tuple(extents)), kind=kind, grain=grain) as t:
+            *around, band = unravel(builder, t, extents)
+            at = dict(zip(letters, around, strict=True))
+            if not rows.rest:
+                self._band(at, build.mul(band, rows.step), rows.step)
+                return
+            with builder.when(build.apply(Primitive.LT, band, build.index(rows.full))):
+                self._band(at, build.mul(band, rows.step), rows.step)
+            with builder.when(build.apply(Primitive.EQ, band, build.index(rows.full))):
+                self._band(at, build.index(rows.full * rows.step), rows.rest)
+
+    def _band(self, at: dict[str, Expr], first: Expr, rows: int) -> None:
+        """Some rows of a channel's result, from end to end."""
+        g, builder = self.g, self.builder
+        start = build.add(build.mul(at["C"], g.x["C"]), self.left.offset)
+        for letter in ("N", *self.outer):
+            start = build.add(start, build.mul(at[letter], g.x["N"] if letter == "N" else g.moves(letter)))
+        if self.down:
+            start = build.add(start, build.mul(first, g.moves(self.down)))
+        base = builder.let("a", start)
+        weights = builder.let("b", self.weights.base([at["C"]], build.index(0), self.depth))
+        if self._held():
+            self.held = {n: builder.let("w", self._weight(build.add(weights, n), self.lanes)) for n in range(at_opt(self.depth))}
+        edge = g.edges.get(self.down)
+        if edge is None:
+            self._row(at, first, rows, base, weights, inside=True)
+            return
+        top, (height,) = build.sub(build.mul(first, self._step(self.down)), edge.low), static((edge.extent,))
+        bottom = build.add(top, (rows - 1) * self._step(self.down) + (self.taps[self.down] - 1) * self._apart(self.down))
+        zeroth, last, both, less = build.index(0), build.index(height - 1), Primitive.AND, Primitive.LE
+        with builder.when(build.apply(both, build.apply(less, zeroth, top), build.apply(less, bottom, last))):
+            self._row(at, first, rows, base, weights, inside=True)
+        either, less = Primitive.OR, Primitive.LT
+        with builder.when(build.apply(either, build.apply(less, top, zeroth), build.apply(less, last, bottom))):
+            self._row(at, first, rows, base, weights, inside=False)
+
+    def _row(self, at: dict[str, Expr], first: Expr, rows: int, base: Expr, weights: Expr, inside: bool) -> None:
+        """A band from end to end, vector by vector; `inside` when all its windows are, from top to bottom."""
+        g = self.g
+        (width,) = static((g.result[self.across],))
+        lanes = self.lanes
+        edge = g.edges.get(self.across)
+
+        def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+            for pixel in bases:
+                self._tile(at, first, rows, pixel, wide, mask, build.add(base, pixel), weights, inside)
+
+        if edge is None:
+            loop_nest.strips(self.builder, self.target, 0, width, lanes, 1, strip)
+            return
+        (size,) = static((edge.extent,))
+        reach = (self.taps[self.across] - 1) * self._apart(self.across) + lanes
+        starts = range(0, width, lanes)
+        whole = [n for n in starts if edge.low <= n <= min(size + edge.low - reach, width - lanes)]  # neighbours, all inside x
+        for pixel in starts:
+            if pixel not in whole:
+                self._end(strip, pixel, width, lanes)
+            elif pixel == whole[0]:
+                with self.builder.loop("i", pixel, whole[-1] + lanes, lanes) as i:
+                    strip([i], lanes, None)
+
+    def _end(self, strip: loop_nest.Strip, pixel: int, width: int, lanes: int) -> None:
+        """A vector of pixels at an end of the row."""
+        full = pixel + lanes <= width
+        below = build.apply(Primitive.LT, build.ramp(build.index(pixel), 1, lanes), build.splat(build.index(width), lanes))
+        strip([build.index(pixel)], lanes, None if full else below)
+
+    def _step(self, letter: str) -> int:
+        return self.g.op.strides[self.g.op.spatial.index(letter)]
+
+    def _apart(self, letter: str) -> int:
+        return self.g.op.rhs_dilation[self.g.op.spatial.index(letter)]
+
+    def _tile(
+        self, at: dict[str, Expr], first: Expr, rows: int, pixel: Expr, lanes: int, mask: Expr | None, where: Expr, weights: Expr,
+        inside: bool,
+    ) -> None:  # fmt: skip
+        """`rows` rows by one vector of pixels."""
+        g, builder = self.g, self.builder
+        sums = [builder.variable("c", zero(self.accumulate, lanes)) for _ in range(rows)]
+        strides = dict(zip(g.op.spatial, self.weights.strides(1), strict=True))
+
+        def level(number: int, a: Expr, b: Expr) -> None:
+            if number == len(self.outer):
+                self._taps(sums, a, b, strides, lanes, mask, first, pixel, inside)
+                return
+            letter = self.outer[number]
+            with builder.loop("k", 0, self.taps[letter]) as k:
+                further = builder.let("a", build.add(a, build.mul(k, g.reaches(letter))))
+                level(number + 1, further, builder.let("b", build.add(b, build.mul(k, strides[letter]))))
+
+        level(0, builder.let("a", where), weights)
+        for row, total in enumerate(sums):
+            known = {**at, self.across: build.ramp(pixel, 1, lanes)}
+            if self.down:
+                known[self.down] = build.add(first, row)
+            with self.elements.masked(mask):
+                self.after.store(self.elements, tuple(known[s] for s in g.op.layout[2]), total)
+
+    def _taps(
+        self, sums: list[Var], where: Expr, weights: Expr, strides: dict[str, Dim], lanes: int, mask: Expr | None,
+        first: Expr, pixel: Expr, inside: bool,
+    ) -> None:  # fmt: skip
+        """Every row of x that the tile sees, and of each what every tap along it sees."""
+        g, builder = self.g, self.builder
+        step, apart = (self._step(self.down), self._apart(self.down)) if self.down else (0, 0)
+        seen: dict[int, list[tuple[int, int]]] = {}  # the rows of x: which rows of the result, by which tap
+        for row in range(len(sums)):
+            for tap in range(self.taps[self.down] if self.down else 1):
+                seen.setdefault(row * step + tap * apart, []).append((row, tap))
+        for line, users in sorted(seen.items()):
+            at_line = build.add(where, g.x[self.down] * line) if self.down else where
+            valid = None if inside else self._valid(self.down, build.add(build.mul(first, step), line), 1)
+            for across in range(self.taps[self.across]):
+                place = build.add(at_line, g.reaches(self.across) * across)
+                loaded = self._mask(pixel, across, lanes, mask, valid)
+                value = builder.let("x", read(self.elements, self.left, place, lanes, self.accumulate, loaded))
+                for row, tap in users:
+                    number = strides.get(self.down, 0) * tap + strides[self.across] * across
+                    weight = self.held.get(number) if lanes == self.lanes else None
+                    weight = weight or self._weight(build.add(weights, number), lanes)
+                    builder.assign(sums[row], multiply_add(self.target, value, weight, sums[row]))
+
+    def _weight(self, at: Expr, lanes: int) -> Expr:
+        """A tap's weight in every lane."""
+        return build.splat(read(self.elements, self.weights.source, at, 1, self.accumulate), lanes)
+
+    def _held(self) -> bool:
+        """Whether all weights stay in registers beside a tile's sums, so that nothing but x is read in a row."""
+        return self.weights.packed and not self.outer and at_opt(self.depth) + TALL + 4 <= self.target.vector_registers
+
+    def _mask(self, pixel: Expr, tap: int, lanes: int, mask: Expr | None, valid: Expr | None) -> Expr | None:
+        """The lanes that a tap of a vector of pixels may load; None: all."""
+        parts = [mask] if mask is not None else []
+        if valid is not None:
+            parts.append(build.splat(valid, lanes))
+        edge = self.g.edges.get(self.across)
+        if edge is not None and isinstance(pixel, Const):
+            (size,) = static((edge.extent,))
+            begin = int(pixel.value) + tap * self._apart(self.across) - edge.low
+            if begin < 0 or begin + lanes > size:
+                parts.append(self._valid(self.across, build.ramp(build.index(begin + edge.low), 1, lanes), lanes))
+        return None if not parts else self.builder.let("mask", reduce(lambda a, b: build.apply(Primitive.AND, a, b), parts))
+
+    def _valid(self, letter: str, at: Expr, lanes: int) -> Expr:
+        """Whether places along an axis, counted from where the padding begins, are inside x."""
+        edge = self.g.edges[letter]
+        (size,) = static((edge.extent,))
+        low, high = (build.splat(build.index(n), lanes) for n in (edge.low, edge.low + size))
+        return build.apply(Primitive.AND, build.apply(Primitive.LE, low, at), build.apply(Primitive.LT, at, high))

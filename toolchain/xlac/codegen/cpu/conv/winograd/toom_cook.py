@@ -1,0 +1,94 @@
+"""Short convolutions by fewer products: polynomials are multiplied at points (Toom, Cook; Winograd's are these).
+
+`results` neighbouring results y of a filter g of three taps over the n = results + 2 values x that they see are
+y = A ((G g) * (B x)), with n products instead of 3 * results. In two dimensions rows are transformed, then columns.
+Points come in pairs of p and -p, so that half of each transform is shared by the two. Those for four results are
+roots of 1/2 and 2, which lose less than 1 and 2: each other's inverses, they keep the entries of A, B and G small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import sqrt
+
+import numpy as np
+
+from xlac.codegen.core.contraction import multiply_add
+from xlac.ir.op import Array
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+TAPS = 3
+POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, sqrt(0.5), -sqrt(0.5), sqrt(2.0), -sqrt(2.0))}
+"""By the number of results. The last point is infinity."""
+
+
+@cache
+def matrices(results: int) -> tuple[Array, Array, Array]:
+    """A (results by n), G (n by 3) and B (n by n), in f64."""
+    points = np.array(POINTS[results])
+    n = len(points) + 1
+    a, g, b = np.zeros((results, n)), np.zeros((n, TAPS)), np.zeros((n, n))
+    for i, point in enumerate(points):
+        others = np.delete(points, i)
+        a[:, i] = point ** np.arange(results)
+        g[i] = point ** np.arange(TAPS) / np.prod(point - others)
+        b[i, :-1] = np.poly(others)[::-1]
+    a[-1, -1] = g[-1, -1] = 1
+    b[-1] = np.poly(points)[::-1]
+    return a, g, b
+
+
+def of_filters(builder: Builder, target: Target, results: int, taps: Sequence[Expr]) -> list[Expr]:
+    """G g: what a filter comes to at every point."""
+    return _at_points(builder, target, matrices(results)[1], taps)
+
+
+def of_values(builder: Builder, target: Target, results: int, values: Sequence[Expr]) -> list[Expr]:
+    """B x: what the polynomial with coefficients x comes to at every point."""
+    return _at_points(builder, target, matrices(results)[2], values)
+
+
+def _at_points(builder: Builder, target: Target, matrix: Array, values: Sequence[Expr]) -> list[Expr]:
+    """A matrix with a row for each point times values."""
+    last = len(matrix) - 1
+    found = {row: _combined(builder, target, matrix[row], values) for row in (0, last)}
+    for i in range(1, last, 2):
+        even = _combined(builder, target, (matrix[i] + matrix[i + 1]) / 2, values)
+        odd = _combined(builder, target, (matrix[i] - matrix[i + 1]) / 2, values)
+        found[i], found[i + 1] = _butterfly(builder, even, odd)
+    return [found[row] for row in range(last + 1)]
+
+
+def of_products(builder: Builder, target: Target, results: int, products: Sequence[Expr]) -> list[Expr]:
+    """A y: the results that products at every point stand for."""
+    a = matrices(results)[0].copy()
+    values = list(products)
+    for i in range(1, len(values) - 1, 2):
+        values[i], values[i + 1] = _butterfly(builder, values[i], values[i + 1])
+        a[:, i], a[:, i + 1] = (a[:, i] + a[:, i + 1]) / 2, (a[:, i] - a[:, i + 1]) / 2
+    return [_combined(builder, target, row, values) for row in a]
+
+
+def _butterfly(builder: Builder, one: Expr, other: Expr) -> tuple[Expr, Expr]:
+    return builder.let("v", build.apply(Primitive.ADD, one, other)), builder.let("v", build.apply(Primitive.SUB, one, other))
+
+
+def _combined(builder: Builder, target: Target, factors: Array, values: Sequence[Expr]) -> Expr:
+    """The sum of values times numbers, of which many are 0 and 1; values times 1 come first."""
+    terms = [(float(f), v) for f, v in zip(np.round(factors, 12), values, strict=True) if f]
+    terms.sort(key=lambda term: term[0] != 1)
+    total: Expr | None = None
+    for factor, value in terms:
+        if total is None:
+            total = value if factor == 1 else build.apply(Primitive.MUL, value, Const(factor, value.dtype, value.lanes))
+        elif abs(factor) == 1:
+            total = build.apply(Primitive.ADD if factor > 0 else Primitive.SUB, total, value)
+        else:
+            total = multiply_add(target, value, Const(factor, value.dtype, value.lanes), total)
+    assert total is not None
+    return builder.let("v", total)

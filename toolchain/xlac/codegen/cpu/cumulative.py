@@ -1,0 +1,167 @@
+"""Running combinations along an axis, and the positions of true elements (a running count).
+
+Along the axis elements follow each other; across the axes after it they are vectors, across those before it
+threads. A kernel runs forwards or backwards over each line with the total so far in a variable, a sum of floats with what its
+roundings lost in another: every running sum is as good as if it were computed by itself in twice the digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.accumulators import fixed
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.loop_nest import bounded, lanes_for, outer, pieces_of, strips
+from xlac.codegen.core.summation import compensated, two_sum
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Scheduled, Scratch, Value
+from xlac.ir.dims import at_opt, divisor, volume
+from xlac.ir.graph import Node
+from xlac.ops import numeric
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.reduction import Cumulative
+from xlac.ops.tensor.dynamic import Compact
+from xlac.ops.tensor.leaf import convert_element
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+RUN = 8  # elements whose running sums are added by themselves
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """One launch."""
+    elements = Elements(Builder(), group, target)
+    if isinstance(group.hero.op, Compact):
+        _compact(elements)
+    else:
+        _lines(elements)
+    return Scheduled((elements.launch(name, cost.work(group)),))
+
+
+def _lines(elements: Elements) -> None:
+    hero, builder, target = elements.group.hero, elements.builder, elements.target
+    op = hero.op
+    assert isinstance(op, Cumulative)
+    (x,) = hero.inputs
+    shape, axis = hero.shape, op.axis
+    count, across = shape[axis], volume(shape[axis + 1 :])
+    lanes = lanes_for(target, [hero.type.dtype], across)
+    block = lanes * (4 if at_opt(across) >= 4 * lanes else 1)
+    pieces = pieces_of(across, block)
+    loops = [Run(n, (a,)) for a, n in enumerate(shape[:axis])] + [pieces]
+
+    with outer(builder, target, loops, at_opt(count) * block) as counters:
+        before = tuple(counters[run] for run in loops[:-1])
+        start = build.mul(counters[pieces], block)
+        if divisor(across) % block == 0:
+            for k in range(block // lanes):
+                line(elements, op, x, before, build.ramp(build.add(start, k * lanes), 1, lanes), None)
+            return
+        stop = builder.let("stop", build.apply(P.MIN, build.add(start, block), build.lift(across)))
+
+        def strip(bases: object, wide: int, mask: Expr | None) -> None:
+            assert isinstance(bases, list)
+            for base in bases:
+                line(elements, op, x, before, build.ramp(base, 1, wide), mask)
+
+        strips(builder, target, start, build.sub(stop, start), lanes, 1, strip)
+
+
+def line(
+    elements: Elements, op: Cumulative, x: Node, before: tuple[Expr, ...], inner: Expr, mask: Expr | None
+) -> None:
+    """The running combination of as many lines as `inner`, the linear index of the axes after, has lanes."""
+    builder, hero = elements.builder, elements.group.hero
+    shape, dtype = hero.shape, hero.type.dtype
+    first = Const(numeric.identity(op.combine, dtype), dtype.compute, inner.lanes)
+    after: list[Expr] = []
+    for extent in reversed(shape[op.axis + 1 :]):
+        after.append(build.mod(inner, extent))
+        inner = build.div(inner, extent)
+
+    def place(k: Expr) -> tuple[Expr, ...]:
+        along = build.sub(build.lift(shape[op.axis] - 1), k) if op.reverse else k
+        return (*before, along, *reversed(after))
+
+    def put(at: tuple[Expr, ...], result: Expr) -> None:
+        elements.store(hero, at, convert_element(builder.let("result", result), dtype) if dtype.is_half else result)
+
+    with elements.masked(mask):
+        (_sums if compensated(op.combine, dtype) else _running)(elements, op, x, first, place, put)
+
+
+Place = Callable[[Expr], tuple[Expr, ...]]
+Put = Callable[[tuple[Expr, ...], Expr], None]
+
+
+def _running(elements: Elements, op: Cumulative, x: Node, first: Const, place: Place, put: Put) -> None:
+    """One combination after another."""
+    builder = elements.builder
+    total = builder.variable("total", first)
+    with builder.loop("k", 0, x.shape[op.axis]) as k:
+        at = place(k)
+        value = elements.at(x, at)
+        new = fixed(elements, build.apply(numeric.COMBINE[op.combine], total, value))
+        put(at, fixed(elements, total) if op.exclusive else new)
+        builder.assign(total, new)
+
+
+def _sums(elements: Elements, op: Cumulative, x: Node, first: Const, place: Place, put: Put) -> None:
+    """Sums of a few elements run from zero; what went before, with what its roundings lost, is added to each."""
+    builder, count = elements.builder, x.shape[op.axis]
+    total, low = builder.variable("total", first), builder.variable("lost", first)
+    with builder.loop("block", 0, count, RUN) as block:
+        high, lost = fixed(elements, total), fixed(elements, low)
+        part = builder.variable("part", first)
+        stop = build.add(block, RUN)
+        if divisor(count) % RUN:
+            stop = bounded(builder, build.apply(P.MIN, stop, build.lift(count)), count)
+        with builder.loop("k", block, stop) as k:
+            at = place(k)
+            value, old = elements.at(x, at), fixed(elements, part)
+            new = builder.let("new", build.apply(P.ADD, old, value))
+            inner = build.apply(P.ADD, lost, old if op.exclusive else new)
+            put(at, build.apply(P.ADD, high, inner))
+            builder.assign(part, new)
+        new, more = two_sum(builder, high, fixed(elements, part))
+        more = builder.let("lost", build.apply(P.ADD, lost, more))
+        builder.assign(total, new)
+        builder.assign(low, build.select(build.apply(P.EQ, more, more), more, first))  # an infinite sum has lost nothing
+
+
+def _compact(elements: Elements) -> None:
+    """One pass that counts, storing each position found, and a pass that fills what is left."""
+    group, builder = elements.group, elements.builder
+    hero = group.hero
+    (mask,) = hero.inputs
+    shape = mask.shape
+    size = volume(shape)
+    picks: dict[int, Value] = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
+    (bound,) = hero.results[0].shape
+    positions = elements.parameter(picks.get(0) or Scratch(DType.I64, bound), Access.WRITE)
+    found = builder.variable("found", build.index(0))
+    with builder.loop("i", 0, size) as i:
+        inside: list[Expr] = []
+        rest = i
+        for extent in reversed(shape):
+            inside.append(build.mod(rest, extent))
+            rest = build.div(rest, extent)
+        value = elements.at(mask, tuple(reversed(inside)))
+        here = fixed(elements, found)
+        with builder.when(value):
+            with builder.when(build.apply(P.LT, here, build.lift(bound))):
+                builder.store(positions, here, i)
+            builder.assign(found, build.add(here, 1))
+    count = fixed(elements, found)
+    if bound != 0:
+        first = builder.let("first", build.apply(P.MIN, count, build.lift(bound)))
+        with builder.loop("i", first, bound) as i:
+            builder.store(positions, i, build.lift(size))
+    if 1 in picks:
+        builder.store(elements.parameter(picks[1]), 0, count)

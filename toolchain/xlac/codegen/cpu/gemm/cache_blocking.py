@@ -1,0 +1,119 @@
+"""How a contraction's result is cut: into tiles, blocks of them that stay in a cache, and pieces for threads."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from math import prod
+
+from xlac.codegen.core import summation
+from xlac.codegen.core.contraction import Contraction
+from xlac.codegen.core.loop_nest import CHUNKS
+from xlac.codegen.core.packing import panel_count
+from xlac.codegen.core.partial_tiles import PRODUCTS, WHOLE
+from xlac.codegen.core.summation import Blocks
+from xlac.codegen.cpu.gemm import register_tile
+from xlac.codegen.cpu.gemm.register_tile import OpenSplit, Split, Tile, split_of
+from xlac.ir.dims import Dim, at_opt, ceil_div, most, volume
+from xlac_sdk.target import Target
+
+PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thread
+PIECES = 16  # pieces a thread of a contraction that is split: the last one is waited for, but each reads its panel anew
+PIECE_FLOPS = 1 << 18  # operations of such a piece at least
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How the result is cut: row tiles on both row axes, panels of columns, and blocks of row tiles on `axis`.
+
+    A block's rows of the left operand stay in the second cache while all panels pass. Where a panel crosses a block is
+    cut once more, into `parts` pieces of `piece` tiles, which threads share.
+    """
+
+    rows: tuple[Split | OpenSplit, Split | OpenSplit]
+    panels: Dim
+    axis: int  # the row axis that blocks divide
+    piece: int  # tiles of that axis in a piece
+    parts: int = 1  # pieces in a block
+    blocks_of_sum: Blocks | None = None  # how a long sum is cut so that its digits are kept, by sizes alone
+    block_count: int = 1  # of these
+    chunk: int = 0  # steps of a long sum, whole blocks, that all tiles of a piece take before the next; 0: each takes all
+
+    @property
+    def block(self) -> int:
+        """Tiles of the axis in a block."""
+        return self.piece * self.parts
+
+    @property
+    def blocks(self) -> Dim:
+        return ceil_div(self.rows[self.axis].count, self.block)
+
+    @property
+    def pieces(self) -> Dim:
+        """Along the axis, in all blocks; a last block may have fewer."""
+        return ceil_div(self.rows[self.axis].count, self.piece)
+
+
+def cut(c: Contraction, tile: Tile, target: Target) -> Cut:
+    """Blocks of rows as large as stay in half the second cache, and enough pieces for every thread."""
+    rows = (split_of(c.rows[0].extent, tile.rows[0]), split_of(c.rows[1].extent, tile.rows[1]))
+    panels = panel_count(c.columns.extent, tile)
+    axis = 0 if c.rows[0].extent != 1 else 1
+    count = max(1, at_opt(rows[axis].count))
+    blocks = summation.blocks([a.extent for a in c.inner], PRODUCTS, WHOLE)
+    chunk = _chunk(c, tile, target, max(1, at_opt(rows[1].count)), blocks) if blocks and c.rows[0].extent == 1 else 0
+    if not chunk and not c.accumulate.is_float:
+        blocks = None
+    near = _near(c, axis, tile.rows[axis], count, target.l2_bytes // 2)
+    if chunk:  # the sums of a block wait in memory
+        near = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
+    block = register_tile.even(count, max(1, min(near, count))).step
+    parts = 1
+    if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
+        pieces = max(CHUNKS * target.threads, min(PIECES * target.threads, c.flops // PIECE_FLOPS))
+        others = at_opt(volume(tuple(a.extent for a in c.outer)) * panels) * -(-count // block)
+        parts = min(block, -(-pieces // max(1, others)))
+    piece = -(-block // parts)
+    return Cut(rows, panels, axis, piece, -(-block // piece) if not chunk else 1, blocks, _count(c, blocks), chunk)
+
+
+def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:
+    """How many of `count` tiles of `step` rows along an axis read so much of the left operand that it fits `room` bytes."""
+    others = [(a.usual, a.left) for a in (c.rows[1 - axis], *c.inner)]
+
+    def nbytes(many: int) -> int:
+        return _distinct([(many * step, c.rows[axis].left), *others]) * c.left.dtype.nbytes
+
+    return bisect_right(range(1, count + 1), room, key=nbytes)
+
+
+def _distinct(loops: list[tuple[int, Dim]]) -> int:
+    """Elements that nested loops of (extent, stride) read, each counted once: windows that overlap read the same ones."""
+    reaches = [(1, 1)]  # (stride, extent) of loops that no longer overlap
+    for stride, extent in sorted((abs(at_opt(stride)), extent) for extent, stride in loops):
+        base, reach = reaches[-1]
+        if stride == 0 or extent <= 1:
+            continue
+        if stride % base == 0 and stride // base <= reach:
+            reaches[-1] = base, reach + (extent - 1) * (stride // base)
+        else:
+            reaches.append((stride, extent))
+    return prod(reach for _, reach in reaches)
+
+
+def _count(c: Contraction, blocks: Blocks | None) -> int:
+    """In how many blocks a sum is added, at most."""
+    if blocks is None:
+        return 1
+    return -(-most(c.inner[blocks.loop].extent) // blocks.turns) * most(volume(tuple(a.extent for a in c.inner[: blocks.loop])))
+
+
+def _chunk(c: Contraction, tile: Tile, target: Target, row_tiles: int, blocks: Blocks) -> int:
+    """Steps of a long sum, so that a panel's part stays in the second cache while every row tile passes it."""
+    if not isinstance(c.depth, int):
+        return 0
+    bytes_of_panel = c.depth * tile.width * c.accumulate.nbytes
+    if len(c.inner) != 1 or row_tiles < 4 or bytes_of_panel <= target.l2_bytes * 2 // 5 or target.size:
+        return 0
+    parts = -(-bytes_of_panel * 8 // target.l2_bytes)
+    return max(1, c.depth // parts // blocks.turns) * blocks.turns

@@ -1,0 +1,56 @@
+"""One step of the sum of a register tile: every row's element of the left operand times every vector of the right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xlac.codegen.core.contraction import Contraction, multiply_add, read
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.packing import Panels
+from xlac.codegen.cpu.gemm import register_tile
+from xlac.ir.dims import Dim
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Expr, Var
+from xlac_sdk.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Writes steps of a contraction, on vectors of so many lanes."""
+
+    elements: Elements
+    c: Contraction
+    right: Panels
+    lanes: int
+    target: Target
+
+    def write(self, sums: Sequence[Sequence[Var]], left: Expr, rows: Sequence[Dim], right: Expr, mask: Expr | None) -> None:
+        """Adds the products at a place of both operands; of the last vector only what the `mask` says, where it is not packed."""
+        down, across = range(len(rows)), range(len(sums[0]))
+        if register_tile.by_columns(len(down), len(across), self.target):
+            wides = [self._element(left, row) for row in rows]
+            for j in across:
+                column = self._vector(right, j, mask if j == across[-1] else None)
+                for i in down:
+                    self._add(sums[i][j], wides[i], column)
+            return
+        columns = [self._vector(right, j, mask if j == across[-1] else None) for j in across]
+        for i in down:
+            wide = self._element(left, rows[i])
+            for j in across:
+                self._add(sums[i][j], wide, columns[j])
+
+    def _vector(self, right: Expr, j: int, mask: Expr | None) -> Expr:
+        packed, dtype = self.right.packed, self.right.source.dtype
+        align = min(64, self.lanes * dtype.nbytes) if packed else 0
+        where = build.add(right, j * self.lanes)
+        value = read(self.elements, self.right.source, where, self.lanes, self.c.accumulate, None if packed else mask, align)
+        return self.elements.builder.let("w", value)
+
+    def _element(self, left: Expr, row: Dim) -> Expr:
+        value = read(self.elements, self.c.left, build.add(left, row), 1, self.c.accumulate)
+        return self.elements.builder.let("x", build.splat(value, self.lanes))
+
+    def _add(self, total: Var, wide: Expr, column: Expr) -> None:
+        self.elements.builder.assign(total, multiply_add(self.target, wide, column, total))

@@ -1,0 +1,164 @@
+"""Reductions over any axes: rows, columns, middle axes or everything.
+
+The loops are those of `rows`. What is added here: a reduction with few results and many elements is split
+over threads. A first launch writes partial results of stretches to scratch memory, a second combines them; the
+stretches depend on sizes alone, also where there is one thread, so results are the same for any number of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from xlac.codegen.core.access_analysis import Run, expand
+from xlac.codegen.core.accumulators import Accumulator, fixed, rounded, sums
+from xlac.codegen.core.elements import Elements, linear, row_major
+from xlac.codegen.core.loop_nest import SERIAL_WORK, bounded, lanes_for, outer, serial, strips
+from xlac.codegen.core.reduction_plan import Space
+from xlac.codegen.core.summation import Pair
+from xlac.codegen.cpu.row_reduction import Rows
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Scheduled, Scratch
+from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops import numeric
+from xlac.ops.reduction.reduction import Reduce
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+RESULTS = 32  # at most: more are shared by threads as they are
+PIECES = 512  # at most, for any number of threads: the order of a sum depends on sizes alone
+PIECE_WORK = 3 << 15  # operations of a piece at least: a claim costs a tenth of a microsecond
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """One launch, or two for a reduction that is split."""
+    rows = Rows(Elements(Builder(), group, target), Space.of(group))
+    if not _is_split(rows):
+        rows.write()
+        return Scheduled((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
+    partial = _Partial(Elements(Builder(), group, target), rows.space)
+    partial.write()
+    combine = _Combine(Elements(Builder(), group, target), rows.space, partial)
+    combine.write()
+    first = partial.elements.launch(f"{name}_parts", cost.work(group))
+    return Scheduled((first, combine.elements.launch(name)), ())
+
+
+def _is_split(rows: Rows) -> bool:
+    """Whether threads, if there are any, would have too few results to share, and enough elements to be worth it."""
+    results, work = at_opt(volume(rows.space.kept)), rows.each * at_opt(volume(rows.space.shape))
+    plain = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
+    return plain and results <= RESULTS and work > 4 * SERIAL_WORK
+
+
+class _Partial(Rows):
+    """Reduces stretches of one reduced run each, into scratch memory."""
+
+    def __init__(self, elements: Elements, space: Space) -> None:
+        super().__init__(elements, space)
+        others = [run for run in self.reduced if run is not self.vector]
+        self.run = max(others or self.reduced, key=lambda r: r.usual)
+        each = self.each * at_opt(volume(space.shape)) // self.run.usual
+        pieces = max(1, min(PIECES, self.run.usual * each // PIECE_WORK, self.run.usual))
+        block = self.lanes * self.copies if self.run is self.vector else 1
+        self.length = -(-self.run.usual // pieces // block) * block
+        self.pieces = ceil_div(self.run.extent, self.length)
+        self.piece: Expr = build.index(0)
+        self.limit: build.Number = self.length
+        reductions = [r for one in self.plan.passes for r in one.reductions]
+        self.scratch = {
+            r: Scratch(r.type.dtype.compute, self.pieces * volume(space.kept), "partial") for r in reductions
+        }
+
+    def write(self) -> None:
+        """One parallel loop over stretches; inside it the loops over the kept axes."""
+        every = Run(self.pieces, ())
+        with outer(self.builder, self.target, [every], self.each * at_opt(volume(self.space.shape)) // max(1, every.usual)) as counters:
+            self.piece = counters.pop(every)
+            if divisor(self.run.extent) % self.length:
+                left = build.sub(self.run.extent, build.mul(self.piece, self.length))
+                shorter = build.apply(Primitive.MIN, build.index(self.length), left)
+                self.limit = bounded(self.builder, shorter, self.length, by=gcd(divisor(self.run.extent), self.length))
+            vector = self.vector
+            kept = [run for run in self.kept if run is not vector]
+            with serial(self.builder, kept, counters):
+                if self.by_row or vector is None:
+                    self._row(counters)
+                    return
+
+                def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                    with self.elements.masked(mask):
+                        self._columns(counters, vector, bases, wide)
+
+                strips(self.builder, self.target, 0, vector.extent, self.lanes, self.copies, body)
+
+    def _stretch(self, run: Run) -> tuple[build.Number, build.Number]:
+        return (build.mul(self.piece, self.length), self.limit) if run is self.run else (0, run.extent)
+
+    def _extent(self, run: Run) -> Dim:
+        return self.length if run is self.run else run.extent
+
+    def _finish(self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index) -> None:
+        buffer = self.elements.parameter(self.scratch[reduction], Access.WRITE)
+        (value,) = accumulator.exact(copy)
+        self.elements.store_to(buffer, _place(self.space, self.piece, index), value)
+
+    def _settle(self, one: object, index: Index) -> None:
+        """Nothing follows from a part."""
+
+    def _store_results(self, index: Index) -> None:
+        """The second launch does."""
+
+
+class _Combine(Rows):
+    """Combines the stretches, and computes what follows."""
+
+    def __init__(self, elements: Elements, space: Space, partial: _Partial) -> None:
+        super().__init__(elements, space)
+        self.partial = partial
+
+    def write(self) -> None:
+        last = self.kept[-1] if self.kept else None
+        lanes = lanes_for(self.target, self.survey.dtypes, last.extent) if last else 1
+        counters: dict[Run, Expr] = {}
+        with serial(self.builder, self.kept[:-1], counters):
+
+            def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                with self.elements.masked(mask):
+                    for base in bases:
+                        moving = {last: build.ramp(base, 1, wide)} if last else {}
+                        self._position(expand({**counters, **moving}, self.space.shape), wide)
+
+            if last is None:
+                body([build.index(0)], 1, None)
+            else:
+                strips(self.builder, self.target, 0, last.extent, lanes, 1, body)
+
+    def _position(self, index: Index, wide: int) -> None:
+        for reduction, scratch in self.partial.scratch.items():
+            assert isinstance(reduction.op, Reduce)
+            combine, dtype = reduction.op.combine, reduction.type.dtype
+            start = Const(numeric.identity(combine, dtype), dtype.compute, wide)
+            total = self.builder.variable("acc", start)
+            pair = Pair.of(self.builder, total) if sums(reduction) else None
+            buffer = self.elements.parameter(scratch, Access.READ)
+            with self.builder.loop("s", 0, self.partial.pieces) as piece:
+                part = self.elements.load(buffer, _place(self.space, piece, index))
+                if pair is not None:
+                    pair.add(part)
+                else:
+                    self.builder.assign(total, build.apply(numeric.COMBINE[combine], total, part))
+            found = fixed(self.elements, pair.total() if pair else total)
+            self._deliver(reduction, index, rounded(self.elements, reduction, [found]))
+        self._store_results(index)
+
+
+def _place(space: Space, piece: Expr, index: Index) -> Expr:
+    """Where a partial result lies: pieces one after another, each with all results."""
+    kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
+    return build.add(build.mul(piece, volume(space.kept)), linear(kept, row_major(space.kept), space.kept))

@@ -1,0 +1,361 @@
+"""Groups around reductions: any number of passes over the reduced axes, with pointwise work before, between and after.
+
+A group lives in one *space*: the shape that its reductions read, some axes of which they reduce. For every
+position of the kept axes, each pass crosses the reduced ones; pass k computes what needs the results of the
+reductions of the passes before it (so a softmax takes three, a two-pass variance two more than its scaling).
+Values that are dear to compute again are kept from the pass that computed them in a local buffer, or in the
+row of an output.
+
+The vector axis is the one along which most operands are contiguous. Where it is reduced, lanes hold partial
+results, several vectors of them, folded at the end: **sums of floats are reassociated into lanes**, so they
+round otherwise than a sum in order (closer to the truth, as a rule). Where it is kept, each lane is a result of
+its own. Reducers with a body run in order, one element at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from math import gcd
+
+from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, contiguous, expand, runs
+from xlac.codegen.core.accumulators import Accumulator, sums
+from xlac.codegen.core.elements import Elements, is_immediate, linear, plain, row_major
+from xlac.codegen.core.loop_nest import (
+    CHUNKS,
+    SERIAL_WORK,
+    bounded,
+    chunk_of,
+    joins,
+    lanes_for,
+    outer,
+    piece,
+    pieces_of,
+    strips,
+    unroll_for,
+)
+from xlac.codegen.core.reduction_plan import Pass, Passes, Space, plan, reduced_inputs
+from xlac.codegen.core.summation import Blocks, blocks
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Scheduled
+from xlac.ir.dims import Dim, Shape, Sym, at_opt, ceil_div, divisor, most, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.reduction import Reduce
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+KEEP_BYTES = 32 << 10  # of values kept between passes on a thread's stack
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """One launch."""
+    rows = Rows(Elements(Builder(), group, target), Space.of(group))
+    rows.write()
+    return Scheduled((rows.elements.launch(name, cost.work(group)),), tuple(rows.in_place()))
+
+
+class Rows:
+    """Writes the loops of one group around reductions."""
+
+    def __init__(self, elements: Elements, space: Space) -> None:
+        self.elements, self.space = elements, space
+        self.builder, self.target, self.group = elements.builder, elements.target, elements.group
+        self.plan: Passes = plan(self.group, space)
+        self.results: dict[Node, dict[Index, Expr]] = {}
+        self.dry, self.survey = self._survey()
+        self.runs = runs(space.shape, self.survey, self._borders())
+        self.reduced = [r for r in self.runs if r.axes[0] in space.reduced]
+        self.kept = [r for r in self.runs if r.axes[0] not in space.reduced]
+        reductions = [r for one in self.plan.passes for r in one.reductions]
+        self.ordered = any(r.op.body is not None for r in reductions if isinstance(r.op, Reduce))
+        self.vector = max(self.runs, key=lambda r: (contiguous(r, self.survey, space.shape), r.axes), default=None)
+        self.by_row = self.vector is None or self.vector in self.reduced
+        self._size()
+        self.borrowed: set[Node] = set()  # outputs whose rows hold kept values for a while
+        for r in reductions:
+            self._bind_results(r)
+
+    # ---- what to loop over -------------------------------------------------------------------
+
+    def _survey(self) -> tuple[Elements, Survey]:
+        dry = Surveyor(self.elements, self.space.shape)
+        for node in self.group.nodes:
+            if isinstance(node.op, Reduce):
+                for number, standing in self._standing(node):
+                    value = Var("result", node.results[number].dtype.compute)
+                    dry.elements.bind_value(standing, lambda _, value=value: value)  # type: ignore[misc]
+        for root in dict.fromkeys(root for one in self.plan.passes for root in one.roots):
+            dry.read(root, self.space.index(root, dry.index, build.index(0)))
+        for node in self.group.outputs:
+            dry.store(node, self.space.index(node, dry.index, build.index(0)))
+        return dry.elements, dry.survey()
+
+    def _standing(self, reduction: Node) -> list[tuple[int, Node]]:
+        """The nodes that stand for the results of a reduction: itself, or a pick for each."""
+        if len(reduction.results) == 1:
+            return [(0, reduction)]
+        picks = [n for n in self.group.nodes if isinstance(n.op, Pick) and n.inputs[0] is reduction]
+        return [(n.op.index, n) for n in picks if isinstance(n.op, Pick)]
+
+    def _borders(self) -> list[int]:
+        """Axes where kept and reduced ones meet."""
+        moved = [a for a, n in enumerate(self.space.shape) if n != 1]
+        reduced = self.space.reduced
+        return [b for a, b in pairwise(moved) if (a in reduced) != (b in reduced)]
+
+    def _size(self) -> None:
+        extent = self.vector.extent if self.vector else volume(())
+        self.lanes = lanes_for(self.target, self.survey.dtypes, extent)
+        self.copies, self.join = unroll_for(self.target, self.survey.statements), joins(self.target, self.survey.flops)
+        if self.by_row and self.ordered:
+            self.lanes = 1
+        self.each = self.survey.flops + len(self.survey.accesses)  # operations an element
+
+    # ---- loops -------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """All loops, from the outermost."""
+        if self.by_row:
+            with outer(self.builder, self.target, self.kept, self.each * at_opt(self.space.count)) as counters:
+                self._row(counters)
+            return
+        vector = self.vector
+        assert vector is not None
+        rest = [run for run in self.kept if run is not vector]
+        each = max(1, self.each * at_opt(self.space.count))
+        chunk = chunk_of(self.lanes * self.copies, each)
+        rows = at_opt(volume(tuple(run.extent for run in rest)))
+
+        def strip(counters: dict[Run, Expr], start: build.Number, length: build.Number) -> None:
+            def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
+                with self.elements.masked(mask):
+                    self._columns(counters, vector, bases, wide)
+
+            strips(self.builder, self.target, start, length, self.lanes, self.copies, body)
+
+        if rows * vector.usual * each >= SERIAL_WORK and rows < CHUNKS * max(2, self.target.threads) and vector.usual >= 2 * chunk:
+            pieces = pieces_of(vector.extent, chunk)
+            with outer(self.builder, self.target, [*rest, pieces], chunk * each) as counters:
+                start = build.mul(counters.pop(pieces), chunk)
+                strip(counters, start, piece(self.builder, start, vector.extent, chunk))
+            return
+        with outer(self.builder, self.target, rest, vector.usual * each) as counters:
+            strip(counters, 0, vector.extent)
+
+    def _row(self, counters: Mapping[Run, Expr]) -> None:
+        """Every pass for one position of the kept axes; the vector axis is a reduced one."""
+        vector, builder = self.vector, self.builder
+        kept = expand(counters, self.space.shape)
+        for one in self.plan.passes:
+            homes = self._homes(one)
+            tail = vector is not None and not self.target.masked and self.lanes > 1 and divisor(vector.extent) % self.lanes > 0
+            copies = self._copies(one)
+            others = [r for r in self.reduced if r is not vector]
+            cut = self._blocks(one, others, vector, copies)
+            gathered = {r: Accumulator(self.elements, r, self.lanes, copies, tail=tail, long=cut is not None) for r in one.reductions}
+            inside = dict(counters)
+
+            def body(
+                bases: Sequence[Expr], wide: int, mask: Expr | None,
+                one: Pass = one, homes: Mapping[Node, _Home] = homes, gathered: Mapping[Node, Accumulator] = gathered,
+                inside: dict[Run, Expr] = inside,
+            ) -> None:  # fmt: skip
+                with self.elements.masked(mask):
+                    for copy, base in enumerate(bases):
+                        moving = {vector: build.ramp(base, 1, wide)} if vector else {}
+                        index = expand({**inside, **moving}, self.space.shape)
+                        self._step(one, index, gathered, copy, wide, mask)
+                        for node, (buffer, strides) in homes.items():
+                            where = linear(index, strides, self.space.shape)
+                            self.elements.store_to(buffer, where, self.elements.at(node, index))
+
+            with self._crossing(others, inside, cut, list(gathered.values())):
+                if vector is None:
+                    body([build.index(0)], 1, None)
+                elif cut is None or cut.loop < len(others):
+                    start, length = self._stretch(vector)
+                    strips(builder, self.target, start, length, self.lanes, copies, body, self.join)
+                else:
+                    with self._block(vector, cut.turns * self.lanes * copies, list(gathered.values())) as (start, length):
+                        strips(builder, self.target, start, length, self.lanes, copies, body, self.join)
+            for r, accumulator in gathered.items():
+                self._finish(r, accumulator, None, kept)
+            for node, (buffer, strides) in homes.items():
+                self.elements.bind(node, buffer, strides)
+            self._settle(one, kept)
+        self._store_results(kept)
+
+    def _stretch(self, run: Run) -> tuple[build.Number, build.Number]:
+        """Where the loop over a reduced run begins, and how far it goes."""
+        return 0, run.extent
+
+    @contextmanager
+    def _crossing(
+        self, loops: Sequence[Run], counters: dict[Run, Expr], cut: Blocks | None = None, gathered: Sequence[Accumulator] = ()
+    ) -> Iterator[None]:  # fmt: skip
+        """Loops over reduced runs, one inside the other; one of them may be cut into blocks."""
+        if not loops:
+            yield
+            return
+        with ExitStack() as around:
+            start, length = self._stretch(loops[0])
+            if cut is not None and cut.loop == 0:
+                start, length = around.enter_context(self._block(loops[0], cut.turns, gathered))
+            counter = around.enter_context(self.builder.loop("o", start, build.add(start, length)))
+            counters[loops[0]] = counter
+            with self._crossing(loops[1:], counters, replace(cut, loop=cut.loop - 1) if cut else None, gathered):
+                yield
+
+    @contextmanager
+    def _block(self, run: Run, size: int, gathered: Sequence[Accumulator]) -> Iterator[tuple[build.Number, build.Number]]:
+        """A loop over the blocks of a reduced run: where one begins, and how long it is."""
+        start, length = self._stretch(run)
+        with self.builder.loop("block", 0, length, size) as block, ExitStack() as inside:
+            for accumulator in gathered:
+                inside.enter_context(accumulator.block())
+            whole = isinstance(length, int | Sym) and divisor(length) % size == 0
+            by = gcd(size, divisor(length) if isinstance(length, int | Sym) else build.multiple(length))
+            rest = build.apply(Primitive.MIN, build.index(size), build.sub(length, block))
+            left = size if whole else bounded(self.builder, rest, size, by=by)
+            yield build.add(start, block), left
+
+    def _blocks(self, one: Pass, others: Sequence[Run], vector: Run | None = None, copies: int = 1) -> Blocks | None:
+        """How the loops of a pass, the last of them along vectors, are cut so that no sum is taken in one go that is long."""
+        if not any(sums(r) for r in one.reductions):
+            return None
+        extents = [self._extent(run) for run in others]
+        if vector is None:
+            return blocks(extents)
+        extent = self._extent(vector)
+        return blocks([*extents, ceil_div(extent, self.lanes * copies)])
+
+    def _extent(self, run: Run) -> Dim:
+        """How far the loop over a reduced run goes."""
+        return run.extent
+
+    def _finish(self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index) -> None:
+        """What becomes of one reduction's partial results when its loops are done."""
+        self._deliver(reduction, index, accumulator.result(copy))
+
+    def _copies(self, one: Pass) -> int:
+        """Vectors that a pass along rows works on at once: as many accumulators hide the latency of each."""
+        if self.vector is None or self.lanes == 1:
+            return 1
+        copies = min(unroll_for(self.target, 2 * one.size, self.survey.flops), self.vector.usual // self.lanes)
+        return 1 << max(1, copies).bit_length() - 1
+
+    def _columns(self, counters: Mapping[Run, Expr], vector: Run, bases: Sequence[Expr], wide: int) -> None:
+        """Every pass for vectors of positions of the kept axes: each lane is a result."""
+        at = [{**counters, vector: build.ramp(base, 1, wide)} for base in bases]
+        for one in self.plan.passes:
+            cut = self._blocks(one, self.reduced)
+            gathered = {r: Accumulator(self.elements, r, wide, len(bases), long=cut is not None) for r in one.reductions}
+            inside: dict[Run, Expr] = {}
+            with self._crossing(self.reduced, inside, cut, list(gathered.values())):
+                for copy, position in enumerate(at):
+                    index = expand({**position, **inside}, self.space.shape)
+                    self._step(one, index, gathered, copy, wide, None)
+            for r, accumulator in gathered.items():
+                for copy, position in enumerate(at):
+                    self._finish(r, accumulator, copy, expand(position, self.space.shape))
+            for position in at:
+                self._settle(one, expand(position, self.space.shape))
+        for position in at:
+            self._store_results(expand(position, self.space.shape))
+
+    # ---- one element -------------------------------------------------------------------------
+
+    def _step(
+        self, one: Pass, index: Index, gathered: Mapping[Node, Accumulator], copy: int, wide: int, mask: Expr | None
+    ) -> None:
+        """What one pass does with one vector of elements."""
+        zero = build.index(0)
+        for r, accumulator in gathered.items():
+            values = [self.elements.at(x, self.space.index(x, index, zero)) for x in reduced_inputs(r)]
+            accumulator.add(copy, values, wide, mask)
+        stores = [(node, self.space.index(node, index, zero)) for node in one.stores]
+        values = [self.elements.at(node, at) for node, at in stores]
+        for (node, at), value in zip(stores, values, strict=True):
+            self.elements.store(node, at, value)
+
+    def _settle(self, one: Pass, index: Index) -> None:
+        """Computes what follows from the results of a pass here, outside the loops of the next."""
+        if one is not self.plan.passes[-1]:
+            for node in one.after:
+                self.elements.at(node, self.space.index(node, index, build.index(0)))
+
+    def _store_results(self, index: Index) -> None:
+        at = [(node, self.space.index(node, index, build.index(0))) for node in self.plan.results]
+        values = [self.elements.at(node, where) for node, where in at]
+        for (node, where), value in zip(at, values, strict=True):
+            self.elements.store(node, where, value)
+
+    # ---- results of reductions ---------------------------------------------------------------
+
+    def _key(self, index: Index) -> Index:
+        """The entries of an index of the space that tell results apart."""
+        kept = (a for a in range(len(index)) if a not in self.space.reduced and self.space.shape[a] != 1)
+        return plain(tuple(index[a] for a in kept))
+
+    def _deliver(self, reduction: Node, index: Index, values: Sequence[Expr]) -> None:
+        for number, standing in self._standing(reduction):
+            self.results[standing][self._key(index)] = values[number]
+
+    def _bind_results(self, reduction: Node) -> None:
+        for _, standing in self._standing(reduction):
+            known = self.results.setdefault(standing, {})
+            moving = [a for a, n in enumerate(self.space.kept) if n != 1]
+
+            def read(index: Index, known: dict[Index, Expr] = known, moving: Sequence[int] = moving) -> Expr:
+                return known[tuple(index[a] for a in moving)]  # elsewhere: fusion put an unaligned reader here
+
+            self.elements.bind_value(standing, read)
+
+    # ---- values kept between passes ----------------------------------------------------------
+
+    def _homes(self, one: Pass) -> dict[Node, _Home]:
+        """Buffers for the values that this pass keeps, with the strides to reach them; none for those that do not fit."""
+        room = KEEP_BYTES
+        found: dict[Node, _Home] = {}
+        reduced = [a for a in range(len(self.space.shape)) if a in self.space.reduced]
+        for node in one.keep:
+            dtype = node.type.dtype.compute
+            size = most(self.space.count)
+            if size * dtype.nbytes <= room:
+                room -= size * dtype.nbytes
+                strides: list[Dim] = [0] * len(self.space.shape)
+                for axis, step in zip(reduced, row_major([self.space.shape[a] for a in reduced]), strict=True):
+                    strides[axis] = step
+                found[node] = self.builder.local("row", dtype, size), tuple(strides)
+                continue
+            for output in self.plan.passes[-1].stores:
+                if output.type.dtype is dtype and output not in self.borrowed and output.shape == self.space.shape:
+                    self.borrowed.add(output)
+                    found[node] = self.elements.parameter(output, Access.REREAD), row_major(self.space.shape)
+                    break
+        return found
+
+    # ---- memory ------------------------------------------------------------------------------
+
+    def in_place(self) -> list[tuple[Node, Node]]:
+        """Outputs that may overwrite an input: those written last, where nothing reads the input elsewhere."""
+        found = []
+        written_last = [*self.plan.passes[-1].stores, *self.plan.results]
+        for node in self.group.inputs:
+            read = [] if is_immediate(node) else self.survey.exact(self.dry.parameter(node))
+            for output in written_last:
+                (written, *_) = self.survey.exact(self.dry.parameter(output))
+                same = all(a.strides == written.strides and a.offset == written.offset and not a.opaque for a in read)
+                if read and same and node.type == output.type and output not in self.borrowed:
+                    found.append((output, node))
+        return found
+
+
+_Home = tuple[Buffer, Shape]

@@ -1,0 +1,165 @@
+"""Sorting: a stable merge of ever longer runs, all operands moved together.
+
+Each string along the axis is sorted in scratch memory of twice its length, from one half into the other and
+back; the last step writes the result. A merge takes the right element only if it goes strictly before the left,
+so equal keys keep their order. Strings are independent: threads share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.accumulators import fixed
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.loop_nest import outer
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Scheduled, Scratch
+from xlac.ir.dims import Sym, at_opt, most, volume
+from xlac.ir.graph import Node
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.order import Sort
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+STEP = 12  # operations to move one element through one merge
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """One launch."""
+    elements = Elements(Builder(), group, target)
+    _Sorter(elements).write()
+    return Scheduled((elements.launch(name, cost.work(group)),))
+
+
+class _Sorter:
+    def __init__(self, elements: Elements) -> None:
+        self.elements, self.builder = elements, elements.builder
+        group = elements.group
+        self.hero = group.hero
+        op = self.hero.op
+        assert isinstance(op, Sort)
+        self.op = op
+        self.shape = self.hero.inputs[0].shape
+        self.count = self.shape[op.axis]
+        strings = volume(tuple(n for a, n in enumerate(self.shape) if a != op.axis))
+        self.dtypes = [t.dtype for t in self.hero.results]
+        # a string's two halves lie one after the other
+        self.scratch = [Scratch(d, strings * self.count * 2, "sort") for d in self.dtypes] if self.count not in (0, 1) else []
+
+    def write(self) -> None:
+        axis = self.op.axis
+        loops = [Run(n, (a,)) for a, n in enumerate(self.shape) if a != axis]
+        usual = at_opt(self.count)
+        levels = max(1, usual - 1).bit_length() if usual > 1 else 0
+        with outer(self.builder, self.elements.target, loops, STEP * usual * (levels + 1)) as counters:
+            place = {run.axes[0]: counter for run, counter in counters.items()}
+
+            def at(k: Expr) -> tuple[Expr, ...]:
+                return tuple(k if a == axis else place[a] for a in range(len(self.shape)))
+
+            if self.count == 1:
+                self._store(at(build.index(0)), [self.elements.at(x, at(build.index(0))) for x in self.hero.inputs])
+                return
+            string: Expr = build.index(0)
+            for run in loops:
+                string = build.add(build.mul(string, run.extent), counters[run])
+            base = build.mul(string, self.count * 2)
+            buffers = [self.elements.parameter(s, Access.REREAD) for s in self.scratch]
+            with self.builder.loop("k", 0, self.count) as k:
+                for buffer, x in zip(buffers, self.hero.inputs, strict=True):
+                    self.elements.store_to(buffer, build.add(base, k), self.elements.at(x, at(k)))
+            if isinstance(self.count, Sym):
+                done = self._open_levels(buffers, base, self.count)
+            else:
+                with self.builder.loop("level", 0, levels) as level:
+                    self._level(buffers, base, level)
+                done = build.add(base, (levels % 2) * self.count)
+            with self.builder.loop("k", 0, self.count) as k:
+                self._store(at(k), [self.elements.load(b, build.add(done, k)) for b in buffers])
+
+    def _open_levels(self, buffers: Sequence[Buffer], base: Expr, count: Sym) -> Expr:
+        """All levels that a length which the call decides needs; where the sorted string is in the end."""
+        builder = self.builder
+        done = builder.variable("done", build.index(0))
+        with builder.loop("level", 0, max(1, most(count) - 1).bit_length()) as level:
+            width = build.apply(P.SHL, build.index(1), level)
+            with builder.when(build.apply(P.LT, width, build.lift(count))):
+                self._level(buffers, base, level)
+                builder.assign(done, build.add(level, 1))
+        odd = build.apply(P.AND, fixed(self.elements, done), build.index(1))
+        return builder.let("done", build.add(base, build.mul(odd, count)))
+
+    def _store(self, at: tuple[Expr, ...], values: Sequence[Expr]) -> None:
+        for node, number in results(self.elements.group):
+            self.elements.store(node, at, values[number])
+
+    def _level(self, buffers: Sequence[Buffer], base: Expr, level: Expr) -> None:
+        """Merges all pairs of runs of length 2^level, from the half that the level's parity says into the other."""
+        builder, count = self.builder, self.count
+        odd = builder.let("odd", build.apply(P.AND, level, build.index(1)))
+        source = builder.let("from", build.add(base, build.apply(P.MUL, odd, build.lift(count))))
+        other = builder.let("into", build.add(base, build.apply(P.MUL, build.sub(1, odd), build.lift(count))))
+        width = builder.let("width", build.apply(P.SHL, build.index(1), level))
+        both = builder.let("both", build.add(width, width))
+        pairs = builder.let("pairs", build.apply(P.DIV, build.sub(build.add(both, count), 1), both))
+        last = build.lift(count)
+        with builder.loop("pair", 0, pairs) as pair:
+            low = builder.let("low", build.apply(P.MUL, pair, both))
+            middle = builder.let("middle", build.apply(P.MIN, build.add(low, width), last))
+            high = builder.let("high", build.apply(P.MIN, build.add(low, both), last))
+            left, right = builder.variable("left", low), builder.variable("right", middle)
+            with builder.loop("k", low, high) as k:
+                i, j = fixed(self.elements, left), fixed(self.elements, right)
+                # past the end of a run its place is still read, and the choice ignores it
+                j_safe = builder.let("j", build.apply(P.MIN, j, build.lift(count - 1)))
+                i_safe = builder.let("i", build.apply(P.MIN, i, build.lift(count - 1)))
+                first = [builder.let("a", self.elements.load(b, build.add(source, i_safe))) for b in buffers]
+                second = [builder.let("b", self.elements.load(b, build.add(source, j_safe))) for b in buffers]
+                before = builder.let("before", goes_before(self.elements, self.op, second, first))
+                has_left, has_right = build.apply(P.LT, i, middle), build.apply(P.LT, j, high)
+                not_left = build.apply(P.XOR, has_left, Const(True, DType.BOOL))
+                take = builder.let("take", build.apply(P.OR, not_left, build.apply(P.AND, has_right, before)))
+                to = build.add(other, k)
+                for buffer, a, b in zip(buffers, first, second, strict=True):
+                    self.elements.store_to(buffer, to, build.select(take, b, a))
+                moved = builder.let("moved", build.cast(take, build.INDEX))
+                builder.assign(right, build.add(j, moved))
+                builder.assign(left, build.add(i, build.sub(1, moved)))
+
+
+def results(group: Group) -> list[tuple[Node, int]]:
+    """The outputs and which of the sorted tensors each is."""
+    return [(n, n.op.index if isinstance(n.op, Pick) else 0) for n in group.outputs]
+
+
+def goes_before(elements: Elements, op: Sort, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
+    """Whether a goes strictly before b."""
+    if op.body is not None:
+        both = [value for pair in zip(a, b, strict=True) for value in pair]
+        return elements.inline(op.body, both)[0]
+    if op.descending:
+        a, b = b, a
+    result: Expr | None = None
+    for x, y in reversed(list(zip(a[: op.keys], b[: op.keys], strict=True))):
+        less, equal = _compared(x, y)
+        result = less if result is None else build.apply(P.OR, less, build.apply(P.AND, equal, result))
+    assert result is not None
+    return result
+
+
+def _compared(x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    """Whether x is less than y, and whether they are equal, in the order that ends with NaN."""
+    if x.dtype is DType.BOOL:
+        x, y = build.cast(x, DType.U8), build.cast(y, DType.U8)
+    less, equal = build.apply(P.LT, x, y), build.apply(P.EQ, x, y)
+    if not x.dtype.is_float:
+        return less, equal
+    last_x, last_y = (build.apply(P.NE, v, v) for v in (x, y))
+    only_y = build.apply(P.AND, last_y, build.apply(P.EQ, x, x))
+    return build.apply(P.OR, less, only_y), build.apply(P.OR, equal, build.apply(P.AND, last_x, last_y))

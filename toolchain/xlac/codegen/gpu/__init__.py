@@ -1,0 +1,1 @@
+"""Lowerings for GPUs: `lower` is the table of kinds."""

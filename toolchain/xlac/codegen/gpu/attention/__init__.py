@@ -1,0 +1,1 @@
+"""Attention on GPUs: flash attention for many queries, split keys for few."""

@@ -1,0 +1,1 @@
+"""What GPU lowerings share: grids, pipelines, staging in shared memory, instructions."""

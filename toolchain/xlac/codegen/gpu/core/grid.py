@@ -1,0 +1,129 @@
+"""The loops of a GPU kernel: blocks around threads, memory that a block shares, and values combined between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.loop_nest import bounded
+from xlac.ir.dims import at_opt, ceil_div, divisor, volume
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Allocate, Buffer, Exchange, Expr, LoopKind, Shuffle, Space, Stmt
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+WARP = 32  # threads that exchange values; `Target.warp` of every GPU that has these schedules
+THREADS = 256  # of a block, where nothing asks for more or fewer
+RESIDENT = 1024  # threads that keep a multiprocessor busy
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A thread of a kernel being written."""
+
+    builder: Builder
+    block: Expr
+    thread: Expr
+    threads: int  # of a block, a power of two
+    allocations: list[Stmt]  # what is written before the threads begin
+
+    def shared(self, hint: str, dtype: DType, size: int, align: int = 64) -> Buffer:
+        """Memory that the threads of a block share; it begins at a multiple of `align` bytes."""
+        buffer = Buffer(self.builder.fresh(hint), dtype, size, Space.SHARED, align=align)
+        self.allocations.append(Allocate(buffer))
+        return buffer
+
+    def tree(self, primitive: Primitive, value: Expr, lanes: int) -> Expr:
+        """Values of `lanes` neighbouring threads (a power of two, up to a warp) combined; each has the result."""
+        value = self.builder.let("tree", value)
+        distance = lanes // 2
+        while distance:
+            value = self.builder.let("tree", build.apply(primitive, value, Exchange(value, distance)))
+            distance //= 2
+        return value
+
+    def across(self, values: Sequence[tuple[Primitive, Expr]], lanes: int) -> list[Expr]:
+        """Scalars of `lanes` neighbouring threads, or of the whole block, combined, each by its primitive.
+
+        Every thread of the block has to come here.
+        """
+        builder = self.builder
+        within = [self.tree(primitive, value, min(lanes, WARP)) for primitive, value in values]
+        if lanes <= WARP or not values:
+            return within
+        assert lanes == self.threads, "a sum over several warps is one of the whole block"
+        warps = lanes // WARP
+        lane, warp = build.mod(self.thread, WARP), build.div(self.thread, WARP)
+        buffers = [self.shared("warps", value.dtype, warps) for value in within]
+        with builder.when(build.apply(P.EQ, lane, build.index(0))):
+            for buffer, value in zip(buffers, within, strict=True):
+                builder.store(buffer, warp, value)
+        builder.barrier()
+        found = []
+        for (primitive, _), buffer in zip(values, buffers, strict=True):
+            part = build.load(buffer, build.mod(lane, warps))
+            found.append(self.tree(primitive, part, warps))
+        return found
+
+
+@contextmanager
+def grid(builder: Builder, blocks: build.Number, threads: int) -> Iterator[Grid]:
+    """The loops that every kernel of a GPU is: `blocks` of them, of `threads` threads each."""
+    with builder.loop("block", 0, blocks, kind=LoopKind.BLOCK) as block:
+        allocations = builder.open_blocks[-1]
+        with builder.loop("thread", 0, threads, kind=LoopKind.THREAD) as thread:
+            yield Grid(builder, block, thread, threads, allocations)
+
+
+@contextmanager
+def every(builder: Builder, target: Target, loops: Sequence[Run]) -> Iterator[dict[Run, Expr]]:
+    """A thread for every position of some loops, neighbours along the last; yields the counter of each."""
+    total = volume(tuple(run.extent for run in loops))
+    threads = threads_for(target, at_opt(total))
+    with grid(builder, ceil_div(total, threads), threads) as here:
+        number = builder.let("n", build.add(build.mul(here.block, threads), here.thread))
+        if divisor(total) % threads == 0:
+            yield unravelled(builder, number, loops)
+            return
+        with builder.when(build.apply(P.LT, number, build.lift(total))):
+            yield unravelled(builder, bounded(builder, number, total - 1), loops)
+
+
+def unravelled(builder: Builder, number: Expr, loops: Sequence[Run]) -> dict[Run, Expr]:
+    """The counters of some loops, one inside the other, from the number of an iteration among all."""
+    counters: dict[Run, Expr] = {}
+    for run in reversed(loops[1:]):
+        counters[run] = builder.let("o", build.mod(number, run.extent))
+        number = builder.let("o", build.div(number, run.extent))
+    return counters | ({loops[0]: number} if loops else {})
+
+
+def beside(values: Sequence[Expr]) -> Expr:
+    """A vector of scalars, a power of two of them."""
+    while len(values) > 1:
+        lanes = 2 * values[0].lanes
+        values = [Shuffle((a, b), tuple(range(lanes))) for a, b in zip(values[::2], values[1::2], strict=True)]
+    return values[0]
+
+
+def threads_for(target: Target, work: int) -> int:
+    """Threads of a block for so many threads in all: fewer where the multiprocessors could not share them otherwise."""
+    threads = min(THREADS, power_of_two(target.block_threads or THREADS))
+    while threads > 2 * WARP and work < threads * max(1, target.processors):
+        threads //= 2
+    return threads
+
+
+def power_of_two(value: int) -> int:
+    """The greatest one that is not above, at least 1."""
+    return 1 << max(0, value.bit_length() - 1)
+
+
+def at_least(value: int) -> int:
+    """The least power of two that is not below."""
+    return 1 << max(0, value - 1).bit_length()

@@ -1,0 +1,115 @@
+"""Depthwise convolutions on a GPU: a thread for every few neighbouring channels of every pixel.
+
+Neighbouring threads have neighbouring channels, so all reads are wide; the pixels that windows share come from caches.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from xlac.codegen.core import packing
+from xlac.codegen.core.contraction import (
+    Axis,
+    Contraction,
+    Source,
+    accumulator,
+    multiply_add,
+    read,
+    unravel,
+    zero,
+)
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.operands import View
+from xlac.codegen.cpu.gemm.register_tile import Tile
+from xlac.codegen.gpu.core.grid import grid
+from xlac.codegen.gpu.core.shared_staging import all_of
+from xlac.codegen.gpu.gemm.block_tiling import vector_of
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Launching
+from xlac.ir.dims import Dim, ceil_div, divisor, static, volume
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Const, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from xlac.codegen.core.conv import Geometry
+
+THREADS = 256
+
+
+def launches(
+    group: Group, target: Target, name: str, after: Epilogue, g: Geometry, left: Source, right: Source, kernel: View
+) -> list[Launching]:
+    """The kernel, after the one that lays out the weights by tap and channel when they are not constant."""
+    elements = Elements(Builder(), group, target)
+    writer = _Depthwise(elements, after, g, left, target)
+    taps = tuple(Axis(writer.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
+    c = Contraction((), (Axis(1), Axis(1)), Axis(writer.channels, 0, g.kernel["O"]), taps, left, right, writer.accumulate, lambda o, r, n: ())
+    tile = Tile((1, 1), writer.channels // writer.lanes, writer.lanes)  # one panel of all channels, a row for each tap
+    if right.constant:
+        writer.write(packing.constant(c, tile, writer.accumulate, kernel.compute, kernel.key).source)
+        return [elements.launch(name, cost.work(group))]
+    made, panels = packing.running(group, target, f"{name}_pack", c, tile, writer.accumulate)
+    writer.write(panels.source)
+    return [made, elements.launch(name, cost.work(group))]
+
+
+class _Depthwise:
+    def __init__(self, elements: Elements, after: Epilogue, g: Geometry, left: Source, target: Target) -> None:
+        self.elements, self.builder, self.after, self.g, self.left = elements, elements.builder, after, g, left
+        self.target, self.accumulate = target, accumulator(left.dtype, after.hero.type.dtype)
+        self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
+        (self.channels,) = static((g.result["C"],))
+        self.lanes = vector_of(target, self.accumulate)
+        while self.channels % self.lanes:
+            self.lanes //= 2
+
+    def write(self, weights: Source) -> None:
+        """One thread for each of the result's vectors."""
+        g, builder = self.g, self.builder
+        letters = g.op.layout[2]  # channels last
+        extents: list[Dim] = [*(g.result[letter] for letter in letters[:-1]), self.channels // self.lanes]
+        count, threads = volume(tuple(extents)), min(THREADS, self.target.block_threads)
+        with grid(builder, ceil_div(count, threads), threads) as at:
+            number = builder.let("number", build.add(build.mul(at.block, threads), at.thread))
+            with builder.when(build.apply(Primitive.LT, number, build.lift(count))):
+                counters = dict(zip(letters, unravel(builder, number, extents), strict=True))
+                channel = builder.let("channel", build.mul(counters["C"], self.lanes))
+                self._pixel(counters, channel, weights)
+
+    def _pixel(self, counters: dict[str, Expr], channel: Expr, weights: Source) -> None:
+        g, builder = self.g, self.builder
+        base = build.add(build.add(build.mul(counters["N"], g.x["N"]), self.left.offset), channel)
+        for letter in g.op.spatial:
+            base = build.add(base, build.mul(counters[letter], g.moves(letter)))
+        base = builder.let("base", base)
+        steps = [*(step for letter, step in g.x.items() if letter != "C"), self.left.offset]
+        align = self.lanes * self.left.dtype.nbytes if all(divisor(step) % self.lanes == 0 for step in steps) else 0
+        total: Expr = zero(self.accumulate, self.lanes)
+        for tap, taps in enumerate(product(*(range(self.taps[letter]) for letter in g.op.spatial))):
+            where, inside = base, []
+            for letter, step in zip(g.op.spatial, taps, strict=True):
+                where = build.add(where, g.reaches(letter) * step)
+                inside += self._inside(letter, counters[letter], step)
+            mask = build.splat(all_of(inside), self.lanes) if inside else None
+            value = read(self.elements, self.left, where, self.lanes, self.accumulate, mask, align)
+            weight = read(self.elements, weights, build.add(channel, tap * self.channels), self.lanes, self.accumulate, None, self.lanes * weights.dtype.nbytes)
+            total = builder.let("total", multiply_add(self.target, value, weight, total))
+        index = tuple(build.ramp(channel, 1, self.lanes) if letter == "C" else counters[letter] for letter in g.op.layout[2])
+        self.after.store(self.elements, index, total)
+
+    def _inside(self, letter: str, counter: Expr, tap: int) -> list[Expr]:
+        """What must hold for a tap to see x along an axis."""
+        edge = self.g.edges.get(letter)
+        if edge is None:
+            return []
+        axis = self.g.op.spatial.index(letter)
+        place = build.add(build.mul(counter, self.g.op.strides[axis]), tap * self.g.op.rhs_dilation[axis] - edge.low)
+        place = self.builder.let("place", place)
+        return [
+            build.apply(Primitive.LE, Const(0, build.INDEX), place), build.apply(Primitive.LT, place, build.lift(edge.extent)),
+        ]  # fmt: skip

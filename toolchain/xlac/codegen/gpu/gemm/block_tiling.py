@@ -1,0 +1,76 @@
+"""How a product is cut into blocks of threads, and each block's tile into warps and threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac_sdk.dtypes import DType
+from xlac_sdk.target import Target
+
+PROCESSORS = 100  # multiprocessors of a GPU that does not say
+RESIDENT = 512  # threads that keep a multiprocessor's arithmetic busy
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A block's tile: `warps` (down, across), each of `lanes` threads (down, across) of `pieces` vectors each way."""
+
+    warps: tuple[int, int]
+    lanes: tuple[int, int]
+    pieces: tuple[int, int]
+    vector: int  # elements of one vector of results
+    step: int  # of the sum, staged at once
+
+    @property
+    def threads(self) -> int:
+        return self.warps[0] * self.warps[1] * self.lanes[0] * self.lanes[1]
+
+    @property
+    def rows(self) -> int:
+        return self.warps[0] * self.lanes[0] * self.pieces[0] * self.vector
+
+    @property
+    def columns(self) -> int:
+        return self.warps[1] * self.lanes[1] * self.pieces[1] * self.vector
+
+    def shared_bytes(self, dtype: DType, stages: int = 2) -> int:
+        return stages * self.step * (self.rows + self.columns + 2 * self.vector) * dtype.nbytes
+
+
+_WARPS = ((4, 2), (2, 2), (2, 1), (1, 2), (1, 1))
+_PIECES = ((2, 2), (1, 2), (1, 1))
+
+
+def vector_of(target: Target, dtype: DType) -> int:
+    """Elements that one thread loads or stores at once, up to 4."""
+    return max(1, min(4, target.access_bytes // dtype.nbytes))
+
+
+def spread(warp: int) -> tuple[int, int]:
+    """A warp's threads as rows and columns, as square as can be, wider rather than taller."""
+    across = 1 << ((warp.bit_length()) // 2)
+    return warp // across, across
+
+
+def choose(target: Target, p: Product) -> Tile:
+    """The tile that fills the machine in the least time: large ones read SHARED memory less, small ones leave fewer idle."""
+    batch, rows, columns, _ = p.usual
+    vector, lanes = vector_of(target, p.accumulate), spread(target.warp)
+    step = 8
+    best: tuple[float, Tile] | None = None
+    for warps in _WARPS:
+        for pieces in _PIECES:
+            tile = Tile(warps, lanes, pieces, vector, step)
+            if tile.threads > target.block_threads or tile.shared_bytes(p.accumulate) > target.shared_bytes:
+                continue
+            blocks = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
+            at_once = (target.processors or PROCESSORS) * max(1, RESIDENT // tile.threads)
+            reads = 1 / (pieces[0] * vector) + 1 / (pieces[1] * vector)  # of SHARED memory for each product
+            work = tile.rows * tile.columns * (1 + 2 * reads) + p.computing(tile.rows, tile.columns)
+            time = -(-blocks // at_once) * max(1, RESIDENT // tile.threads) * work
+            if best is None or time < best[0]:
+                best = time, tile
+    assert best is not None, "a block of one warp has room on every GPU"
+    return best[1]
+

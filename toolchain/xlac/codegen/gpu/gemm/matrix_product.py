@@ -1,0 +1,122 @@
+"""A contraction as a GPU computes it: for every position of the batch, a matrix product of two flattened sides.
+
+    result[batch, m, n] = sum over k of rows[batch, m, k] * columns[batch, k, n]
+
+m, n and k may each stand for several axes, so a convolution is a product like any other: its pixels are m, its
+window and channels k. Columns are what neighbouring threads store side by side; which operand that is depends on
+the result's layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xlac.codegen.core.contraction import Axis, Contraction, Source
+from xlac.codegen.core.elements import linear, row_major
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.matrix_operand import Border, Counters, Side, apart
+from xlac.ir.dims import Dim, Shape, at_opt, volume
+from xlac.ir.op import Index
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Expr, Var
+
+Place = Callable[[Counters, Counters, Counters], Index]
+"""The index of a result element from the counters of batch, rows and columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """See the module's docstring."""
+
+    batch: Shape
+    depths: Shape  # extents of the summed axes, outermost first
+    rows: Side
+    columns: Side
+    accumulate: DType
+    place: Place
+
+    @property
+    def depth(self) -> Dim:
+        return volume(self.depths)
+
+    def computing(self, rows: int, columns: int) -> int:
+        """Operations for each step of the sum that compute the operands of a tile, where they are not in memory."""
+        return rows * self.rows.source.computed + columns * self.columns.source.computed
+
+    @property
+    def count(self) -> Dim:
+        """Matrix products in the batch."""
+        return volume(self.batch)
+
+    @property
+    def usual(self) -> tuple[int, int, int, int]:
+        """Batch, rows, columns and depth at the sizes to optimise for."""
+        return at_opt(self.count), at_opt(self.rows.size), at_opt(self.columns.size), at_opt(self.depth)
+
+    def turned(self) -> Product:
+        """With rows and columns exchanged."""
+
+        def place(batch: Counters, rows: Counters, columns: Counters) -> Index:
+            return self.place(batch, columns, rows)
+
+        return Product(self.batch, self.depths, self.columns, self.rows, self.accumulate, place)
+
+    def index(self, builder: Builder, batch: Counters, row: Expr, column: Expr) -> Index:
+        """The result's index for one row and column (or as many as they have lanes)."""
+        return self.place(batch, apart(builder, row, self.rows.extents), apart(builder, column, self.columns.extents))
+
+
+def product(c: Contraction, after: Epilogue) -> Product:
+    """The product that a contraction is, its columns along the axis in which results are stored side by side."""
+    summed = tuple(a for a in c.inner if a.extent != 1) or c.inner[-1:]
+    down = [k for k, a in enumerate(c.outer) if a.right == 0]
+    across = [k for k, a in enumerate(c.outer) if a.left == 0 and a.right != 0]
+    batch = [k for k in range(len(c.outer)) if k not in down and k not in across]
+    rows = [(k, a) for k, a in enumerate((*c.outer, *c.rows)) if (k in down or k >= len(c.outer)) and a.extent != 1]
+    columns = [(k, c.outer[k]) for k in across] + ([(-1, c.columns)] if c.columns.extent != 1 else [])
+    rows.sort(key=lambda pair: -abs(at_opt(pair[1].left)))
+
+    def place(batches: Counters, downs: Counters, acrosses: Counters) -> Index:
+        zero: Expr = build.index(0)
+        found = dict(zip(batch, batches, strict=True))
+        found |= {k: at for (k, _), at in zip(rows, downs, strict=True)}
+        found |= {k: at for (k, _), at in zip(columns, acrosses, strict=True)}
+        outer = [found.get(k, zero) for k in range(len(c.outer))]
+        both = [found.get(len(c.outer) + k, zero) for k in range(2)]
+        return c.place(outer, both, found.get(-1, zero))
+
+    def side(source: Source, axes: Sequence[Axis], name: str) -> Side:
+        def steps(of: Sequence[Axis]) -> Shape:
+            return tuple(getattr(a, name) for a in of)
+
+        others = [c.outer[k] for k in batch]
+        borders = [Border(e.low, e.extent, *(_along(of, n) for of in (axes, others, summed))) for n, e in enumerate(c.borders)]
+        has = tuple(borders) if name == "left" else ()
+        return Side(source, tuple(a.extent for a in axes), steps(axes), steps(others), steps(summed), has)
+
+    found = Product(
+        tuple(c.outer[k].extent for k in batch), tuple(a.extent for a in summed),
+        side(c.left, [a for _, a in rows], "left"), side(c.right, [a for _, a in columns], "right"), c.accumulate, place,
+    )  # fmt: skip
+    return found if _side_by_side(found, after) or not _side_by_side(found.turned(), after) else found.turned()
+
+
+def _along(axes: Sequence[Axis], border: int) -> tuple[int, ...]:
+    """How far a step of each axis moves along the left operand's axis that has a border."""
+    return tuple(a.along[border] if a.along else 0 for a in axes)
+
+
+def _side_by_side(p: Product, after: Epilogue) -> bool:
+    """Whether neighbouring columns are neighbours in the first output."""
+    if not p.columns.extents:
+        return False
+    (output, *_) = after.group.outputs
+    last = Var("column", build.INDEX, low=0, high=1)
+    zero = build.index(0)
+    columns = [zero] * (len(p.columns.extents) - 1) + [last]
+    at = p.place([zero] * len(p.batch), [zero] * len(p.rows.extents), columns)
+    where = linear(after.forward(output, at), row_major(output.shape), output.shape)
+    return build.terms(where).get(last) == 1

@@ -1,0 +1,239 @@
+"""Products of a few rows with many columns, which take as long as the large operand takes to read.
+
+The threads of a block share the sum: each adds up its steps for some columns, neighbours combine what they have by
+exchanges, warps through SHARED memory. The large operand is read once, sixteen bytes at a time, along the sum or
+across it as it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from xlac.codegen.core.contraction import multiply_add, unravel, zero
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.matrix_operand import Counters, Side, apart, offset
+from xlac.codegen.core.partial_tiles import PRODUCTS
+from xlac.codegen.core.summation import Pair
+from xlac.codegen.gpu.core.grid import Grid, at_least, grid, power_of_two
+from xlac.codegen.gpu.core.shared_staging import all_of
+from xlac.codegen.gpu.gemm import block_tiling
+from xlac.codegen.gpu.gemm.epilogue_store import Results
+from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac.codegen.gpu.gemm.operand_load import read
+from xlac.ir.dims import ceil_div, divisor, most, volume
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Buffer, Exchange, Expr, Shuffle, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+FEW = 8  # rows that a thread has sums for
+SECTOR = 32  # bytes of memory that are read together
+WARPS = 8  # of a block, where it may have as many
+AHEAD = 4  # reads of the large operand that a thread begins before it needs the first
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How a block's threads share the work."""
+
+    few: int  # rows of the small operand at a time
+    lanes: int  # elements of the large one that a thread reads at once
+    along_depth: bool  # whether those lie along the sum
+    across: int  # threads of a warp next to each other across columns; the others share the sum
+    warps: int  # which share the sum too
+
+    @property
+    def each(self) -> int:
+        """Columns of a thread."""
+        return 1 if self.along_depth else self.lanes
+
+    @property
+    def columns(self) -> int:
+        return self.across * self.each
+
+
+def pays(p: Product) -> bool:
+    """True when one of the operands has few rows, so that the other one's size is what counts."""
+    _, rows, columns, depth = p.usual
+    return min(rows, columns) <= FEW and depth > 1 and not p.rows.borders and not p.columns.borders
+
+
+def share(p: Product, target: Target) -> Share:
+    """The widest reads that memory allows, and enough blocks to keep every multiprocessor reading."""
+    wide, _ = _sides(p)
+    most = max(1, target.access_bytes // max(wide.source.dtype.nbytes, 1))
+    deep, flat = (wide.width(most, along_depth=d, depth=p.depths) for d in (True, False))
+    batch, *sizes, depth = p.usual
+    few = min(FEW, at_least(min(sizes)))
+    while few * flat > 64:
+        flat //= 2
+    if deep > flat or (deep == flat and wide.depth[-1:] == (1,)):
+        lanes, along_depth, across = deep, True, 1
+    else:
+        lanes, along_depth = flat, False
+        across = target.warp
+        processors = target.processors or block_tiling.PROCESSORS
+        while across * lanes * wide.source.dtype.nbytes > SECTOR and batch * max(sizes) < processors * across * lanes:
+            across //= 2
+    threads = depth // (lanes if along_depth else 1) * across
+    warps = min(WARPS, target.block_threads // target.warp, power_of_two(max(1, threads // target.warp)))
+    return Share(few, lanes, along_depth, across, max(1, warps))
+
+
+def _sides(p: Product) -> tuple[Side, Side]:
+    """The large operand and the small one."""
+    _, rows, columns, _ = p.usual
+    return (p.columns, p.rows) if rows <= columns else (p.rows, p.columns)
+
+
+class Skinny:
+    """Writes the kernel's body with the builder of `elements`."""
+
+    def __init__(self, elements: Elements, after: Epilogue, p: Product, how: Share, target: Target) -> None:
+        self.elements, self.builder, self.after, self.how, self.target = elements, elements.builder, after, how, target
+        self.wide, self.thin = _sides(p)
+        self.p = p if self.wide is p.columns else p.turned()
+        self.part = max(1, min(4, target.access_bytes // p.accumulate.nbytes, how.lanes))  # lanes of one vector of sums
+
+    def write(self) -> None:
+        """A block for every few columns of every few rows of each product in the batch."""
+        p, how = self.p, self.how
+        extents = [*p.batch, ceil_div(self.thin.size, how.few), ceil_div(self.wide.size, how.columns)]
+        with grid(self.builder, volume(tuple(extents)), how.warps * self.target.warp) as g:
+            *batch, down, across = unravel(self.builder, g.block, extents)
+            first = build.mul(down, how.few), build.mul(across, how.columns)
+            self._thread(g, batch, first)
+
+    def _thread(self, g: Grid, batch: Counters, first: tuple[Expr, Expr]) -> None:
+        builder, how, warp = self.builder, self.how, self.target.warp
+        lane = builder.let("lane", build.mod(g.thread, warp))
+        column = builder.let("column", build.mul(build.mod(lane, how.across), how.each))
+        slot = builder.let("slot", build.add(build.mul(build.div(g.thread, warp), warp // how.across), build.div(lane, how.across)))
+        sums = self._sums(batch, first, column, slot)
+        distance = warp // 2
+        while distance >= how.across:
+            sums = [[self._combined(value, distance) for value in row] for row in sums]
+            distance //= 2
+        kept = g.shared("kept", self.p.accumulate, how.warps * how.few * how.columns)
+        with builder.when(build.apply(P.LT, lane, build.index(how.across))):
+            start = build.add(build.mul(build.div(g.thread, warp), how.few * how.columns), column)
+            for i, row in enumerate(sums):
+                for j, value in enumerate(row):
+                    builder.store(kept, build.add(start, i * how.columns + j * value.lanes), value)
+        builder.barrier()
+        self._finish(g, batch, first, kept)
+
+    def _combined(self, value: Expr, distance: int) -> Expr:
+        """A sum with that of the thread so many lanes away; vectors lane by lane."""
+        return self.builder.let("sum", build.apply(P.ADD, value, Exchange(value, distance)))
+
+    # ---- one thread's part of the sum --------------------------------------------------------
+
+    def _sums(self, batch: Counters, first: tuple[Expr, Expr], column: Expr, slot: Expr) -> list[list[Expr]]:
+        """For each row, vectors of the thread's columns; or one number, where vectors lie along the sum."""
+        p, how, builder = self.p, self.how, self.builder
+        vectors = how.lanes // self.part if not how.along_depth else 1
+        totals = [[builder.variable("sum", zero(p.accumulate, self.part)) for _ in range(vectors)] for _ in range(how.few)]
+        rows = [self._base(self.thin, batch, build.add(first[0], i), how.few) for i in range(how.few)]
+        base, inside = self._base(self.wide, batch, build.add(first[1], column), how.columns)
+        slots = how.warps * self.target.warp // how.across
+        step = how.lanes if how.along_depth else 1
+        turn = slots * step
+        ahead = max(1, min(AHEAD, p.usual[3] // turn))
+        start = build.mul(slot, step)
+        size = turn * ahead * max(1, PRODUCTS // (ahead * step))
+        if most(p.depth) <= size or not p.accumulate.is_float:
+            self._products(totals, rows, base, inside, start, build.lift(p.depth), turn, ahead)
+            return self._folded(totals)
+        pairs = [[Pair.of(builder, total) for total in row] for row in totals]
+        with builder.loop("block", start, p.depth, size) as block:
+            parts = [[builder.variable("part", zero(p.accumulate, self.part)) for _ in row] for row in totals]
+            end = builder.let("end", build.apply(P.MIN, build.add(block, size), build.lift(p.depth)))
+            self._products(parts, rows, base, inside, block, end, turn, ahead)
+            for pair, part in zip(chain(*pairs), chain(*parts), strict=True):
+                pair.add(part)
+        return self._folded([[pair.total() for pair in row] for row in pairs])
+
+    def _products(
+        self, totals: Sequence[Sequence[Var]], rows: Sequence[tuple[Expr, list[Expr]]], base: Expr, inside: list[Expr], first: Expr,
+        end: Expr, turn: int, ahead: int,
+    ) -> None:  # fmt: skip
+        """Adds a thread's products from the first on, before the end."""
+        p, how, builder = self.p, self.how, self.builder
+        with builder.loop("k", first, end, turn * ahead) as k:
+            steps = [builder.let("at", build.add(k, turn * u)) for u in range(ahead)]
+            there = [[*inside, build.apply(P.LT, at, build.lift(p.depth))] if u else inside for u, at in enumerate(steps)]
+            wide = [self._read(self.wide, base, at, how.lanes, ok, how.along_depth) for at, ok in zip(steps, there, strict=True)]
+            for u, at in enumerate(steps):
+                beyond = [build.apply(P.LT, at, build.lift(p.depth))] if u else []
+                for (start, ok), sums in zip(rows, totals, strict=True):
+                    self._add(sums, start, at, [*ok, *beyond], wide[u])
+
+    def _folded(self, totals: Sequence[Sequence[Expr]]) -> list[list[Expr]]:
+        if not self.how.along_depth:
+            return [list(sums) for sums in totals]
+        return [[self.builder.let("sum", build.fold(P.ADD, sums[0]))] for sums in totals]
+
+    def _add(self, sums: Sequence[Var], start: Expr, at: Expr, there: list[Expr], wide: list[Expr]) -> None:
+        """One step's products of one row."""
+        if self.how.along_depth:
+            (total,) = sums
+            for left, right in zip(self._read(self.thin, start, at, self.how.lanes, there, True), wide, strict=True):
+                self.builder.assign(total, multiply_add(self.target, left, right, total))
+            return
+        (left,) = self._read(self.thin, start, at, 1, there, True)
+        one = self.builder.let("one", build.splat(left, self.part))
+        for right, total in zip(wide, sums, strict=True):
+            self.builder.assign(total, multiply_add(self.target, one, right, total))
+
+    def _base(self, side: Side, batch: Counters, position: Expr, span: int) -> tuple[Expr, list[Expr]]:
+        """Where a place along a side begins in its operand, and what must hold for it to be there."""
+        builder = self.builder
+        position = builder.let("at", position)
+        where = builder.let("from", side.moved(side.start(batch), apart(builder, position, side.extents)))
+        if divisor(side.size) % span == 0:
+            return where, []
+        return where, [builder.let("inside", build.apply(P.LT, position, build.lift(side.size)))]
+
+    def _read(self, side: Side, base: Expr, step: Expr, lanes: int, there: list[Expr], along_depth: bool) -> list[Expr]:
+        """Elements at a step of the sum, as vectors of sums are long; neighbours along it or across."""
+        builder, dtype = self.builder, self.p.accumulate
+        mask = all_of(there) if there else None
+        if along_depth and side.width(lanes, along_depth=True, depth=self.p.depths) < lanes:
+            steps = build.ramp(step, 1, lanes)
+            where = offset(base, apart(builder, steps, self.p.depths), side.depth)
+            value = read(self.elements, side.source, where, lanes, mask)
+        else:
+            where = offset(base, apart(builder, step, self.p.depths), side.depth)
+            value = read(self.elements, side.source, where, lanes, mask)
+        value = builder.let("x", value)
+        if lanes <= self.part:
+            return [builder.let("x", build.cast(value, dtype))]
+        picks = [tuple(range(at, at + self.part)) for at in range(0, lanes, self.part)]
+        return [builder.let("x", build.cast(Shuffle((value,), pick), dtype)) for pick in picks]
+
+    # ---- results -----------------------------------------------------------------------------
+
+    def _finish(self, g: Grid, batch: Counters, first: tuple[Expr, Expr], kept: Buffer) -> None:
+        """Adds what the warps have found and stores it, a vector for each of the first threads."""
+        builder, how, p = self.builder, self.how, self.p
+        lanes = min(self.part, how.each)
+        across, threads = how.columns // lanes, how.warps * self.target.warp
+        tall, wide = divisor(self.thin.size) % how.few != 0, divisor(self.wide.size) % how.columns != 0
+        results = Results(self.elements, self.after, p, batch, tall, wide)
+        for begin in range(0, how.few * across, threads):
+            number = build.add(g.thread, begin)
+            with builder.when(build.apply(P.LT, number, build.index(how.few * across))):
+                number = builder.let("number", number)
+                row, column = build.div(number, across), build.mul(build.mod(number, across), lanes)
+                at = builder.let("at", build.add(build.mul(row, how.columns), column))
+                total = builder.let("total", build.load(kept, at, lanes))
+                for other in range(1, how.warps):
+                    more = build.load(kept, build.add(at, other * how.few * how.columns), lanes)
+                    total = builder.let("total", build.apply(P.ADD, total, more))
+                down, right = builder.let("row", build.add(first[0], row)), builder.let("column", build.add(first[1], column))
+                results.store(lambda _, down=down: down, lambda _, right=right: right, [[total]])  # type: ignore[misc]

@@ -1,0 +1,168 @@
+"""Matrix products on tensor cores: tiles in SHARED memory, copied there a few ahead, multiplied by whole warps.
+
+Operands of 16 bits keep the order in which they lie in memory: a tile whose rows are steps of the sum is turned
+around as it is read. Others, and operands that are converted on the way, are turned as they are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xlac.codegen.core.contraction import unravel, zero
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.matrix_operand import Counters, Side
+from xlac.codegen.gpu.core import instructions, pipeline
+from xlac.codegen.gpu.core.grid import grid
+from xlac.codegen.gpu.core.instructions import BYTES, CHUNK, COLUMNS, MMA, ROWS, Operand, Swizzled
+from xlac.codegen.gpu.core.pipeline import Lane
+from xlac.codegen.gpu.core.shared_staging import Staging, TileShape, tile_shape
+from xlac.codegen.gpu.gemm import block_tiling
+from xlac.codegen.gpu.gemm.epilogue_store import Results, Stores
+from xlac.codegen.gpu.gemm.matrix_product import Product
+from xlac.ir.dims import ceil_div, divisor, volume
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind
+from xlac_sdk.target import Target
+
+STAGES = 4
+OPERATION = 8  # products that tensor cores add in the time of one operation on ordinary arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A block's tile: `warps` (down, across), each of `parts` (down, across) products; `step` of the sum at once."""
+
+    warps: tuple[int, int]
+    parts: tuple[int, int]
+    step: int
+    warp: int
+
+    @property
+    def threads(self) -> int:
+        return self.warps[0] * self.warps[1] * self.warp
+
+    @property
+    def rows(self) -> int:
+        return self.warps[0] * self.parts[0] * ROWS
+
+    @property
+    def columns(self) -> int:
+        return self.warps[1] * self.parts[1] * COLUMNS
+
+    def shared_bytes(self, dtype: DType) -> int:
+        return STAGES * self.step * (self.rows + self.columns) * dtype.nbytes
+
+
+_TILES = (
+    ((2, 4), (4, 8)), ((2, 2), (4, 8)), ((2, 2), (4, 4)), ((2, 2), (2, 8)), ((2, 2), (2, 4)), ((1, 4), (1, 4)), ((1, 2), (1, 2)),
+    ((1, 1), (1, 2)),
+)  # fmt: skip
+
+
+def operand(p: Product, target: Target) -> DType | None:
+    """The type that the tensor cores would multiply in; None where they cannot give this product."""
+    types = {p.rows.source.dtype, p.columns.source.dtype}
+    quantised = types - {DType.I8}
+    (dtype,) = quantised if len(quantised) == 1 else types if len(types) == 1 else (DType.F64,)
+    summed = DType.I32 if dtype is DType.I8 else DType.F32
+    known = dtype in MMA and MMA[dtype] in target.instructions
+    return dtype if known and p.accumulate is summed and target.warp == 32 else None
+
+
+def choose(target: Target, p: Product, dtype: DType) -> Tile | None:
+    """The tile that fills the machine in the least time; None where no product is worth one."""
+    batch, rows, columns, depth = p.usual
+    if min(rows, columns) < COLUMNS or depth * dtype.nbytes < BYTES:
+        return None
+    step = 2 * BYTES // dtype.nbytes
+    best: tuple[float, Tile] | None = None
+    for warps, parts in _TILES:
+        tile = Tile(warps, parts, step, target.warp)
+        if tile.threads > target.block_threads or tile.shared_bytes(dtype) > target.shared_bytes:
+            continue
+        count = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
+        resident = max(1, 256 // tile.threads)
+        waves = -(-count // ((target.processors or block_tiling.PROCESSORS) * resident))
+        reads = 1 / (parts[0] * ROWS) + 1 / (parts[1] * COLUMNS)  # of SHARED memory for each product
+        time = waves * resident * (tile.rows * tile.columns * (1 + 32 * reads) + OPERATION * p.computing(tile.rows, tile.columns))
+        if best is None or time < best[0]:
+            best = time, tile
+    return best[1] if best else None
+
+
+class TensorCores:
+    """Writes the kernel's body with the builder of `elements`."""
+
+    def __init__(self, elements: Elements, after: Stores, p: Product, tile: Tile, dtype: DType, target: Target) -> None:
+        self.elements, self.builder, self.after = elements, elements.builder, after
+        self.p, self.tile, self.dtype, self.target = p, tile, dtype, target
+        self.shapes = self._shape(p.rows, tile.rows), self._shape(p.columns, tile.columns)
+        self.layouts = self._layout(self.shapes[0]), self._layout(self.shapes[1])
+
+    def _shape(self, side: Side, span: int) -> TileShape:
+        widest = max(side.source.dtype.nbytes, self.dtype.nbytes)
+        return tile_shape(side, self.p.depths, span, self.tile.step, max(1, min(CHUNK, self.target.access_bytes) // widest))
+
+    def _layout(self, shape: TileShape) -> Swizzled:
+        turned = not shape.along_depth and self.dtype.is_half and shape.lanes > 1
+        return Swizzled(self.dtype, shape.span if turned else shape.step, not turned)
+
+    def write(self) -> None:
+        """One block for each tile of each product in the batch."""
+        p, tile, builder = self.p, self.tile, self.builder
+        counts = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, tile.columns)
+        extents = [*p.batch, counts[1], counts[0]]
+        with grid(builder, volume(tuple(extents)), tile.threads) as g:
+            memory = [
+                g.shared(hint, self.dtype, STAGES * tile.step * span)
+                for hint, span in (("left", tile.rows), ("right", tile.columns))
+            ]
+            *batch, across, down = unravel(builder, g.block, extents)
+            first = builder.let("row", build.mul(down, tile.rows)), builder.let("column", build.mul(across, tile.columns))
+            self._thread(g.thread, batch, first, memory)
+
+    def _thread(self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]) -> None:
+        p, tile, builder = self.p, self.tile, self.builder
+        warp, lane = builder.let("warp", build.div(thread, tile.warp)), builder.let("lane", build.mod(thread, tile.warp))
+        spans = tile.parts[0] * ROWS, tile.parts[1] * COLUMNS
+        row = builder.let("m", build.mul(build.div(warp, tile.warps[1]), spans[0]))
+        column = builder.let("n", build.mul(build.mod(warp, tile.warps[1]), spans[1]))
+        lanes = []
+        for number, side in enumerate((p.rows, p.columns)):
+            staging = Staging(
+                self.elements, side, p.depths, self.shapes[number], self.dtype, tile.threads, self.layouts[number]
+            )
+            staging.begin(thread, first[number], batch)
+            lanes.append(Lane(staging, memory[number], tile.step * self.shapes[number].span))
+        sums = builder.local("sums", p.accumulate, tile.parts[0] * tile.parts[1] * 4)
+        with builder.loop("z", 0, sums.size, 2, kind=LoopKind.UNROLLED) as z:
+            builder.store(sums, z, zero(p.accumulate, 2))
+
+        def multiply(_: Expr, starts: list[Expr]) -> None:
+            left = Operand(memory[0], starts[0], row, self.layouts[0])
+            right = Operand(memory[1], starts[1], column, self.layouts[1])
+            for step in range(0, tile.step, BYTES // self.dtype.nbytes):
+                builder.emit(instructions.multiply(sums, left, right, build.index(step), lane, tile.parts))
+
+        end = ceil_div(p.depth, tile.step) * tile.step
+        pipeline.run(builder, self.target, lanes, build.index(0), end, tile.step, STAGES, multiply, p.depth)
+        self._store(batch, build.add(first[0], row), build.add(first[1], column), lane, sums)
+
+    def _store(self, batch: Counters, row: Expr, column: Expr, lane: Expr, sums: Buffer) -> None:
+        p, tile, builder = self.p, self.tile, self.builder
+        row = builder.let("row", build.add(row, build.div(lane, 4)))
+        column = builder.let("column", build.add(column, build.mul(build.mod(lane, 4), 2)))
+
+        def rows(i: build.Number) -> Expr:
+            return build.add(row, build.mul(i, ROWS // 2))
+
+        def columns(j: build.Number) -> Expr:
+            return build.add(column, build.mul(j, COLUMNS))
+
+        tall, wide = divisor(p.rows.size) % tile.rows != 0, divisor(p.columns.size) % tile.columns != 0
+        values = [
+            [build.load(sums, ((i // 2) * tile.parts[1] + j) * 4 + i % 2 * 2, 2) for j in range(tile.parts[1])]
+            for i in range(2 * tile.parts[0])
+        ]
+        Results(self.elements, self.after, p, batch, tall, wide).store(rows, columns, values)

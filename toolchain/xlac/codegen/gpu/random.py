@@ -1,0 +1,52 @@
+"""Random bits on a GPU: a thread for every block of the cipher."""
+
+from __future__ import annotations
+
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.cpu import random
+from xlac.codegen.cpu.random import Bits, scalars
+from xlac.codegen.gpu.core.grid import beside, every
+from xlac.fusion.group import Group, Scheduled
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """A launch for the bits, and one for the new state."""
+    return random.schedule(group, target, name, _Threads)
+
+
+class _Threads(Bits):
+    """Writes the kernel for the bits."""
+
+    def rows(self) -> None:
+        """Neighbours are adjacent in memory: a thread writes the elements of its block side by side."""
+        builder, layout = self.builder, self.layout
+        row, step = Run(layout.outer, ()), Run(layout.steps, (1,))
+        with every(builder, self.target, [row, step]) as counters:
+            number = build.add(build.mul(counters[row], layout.steps), counters[step])
+            parts = self.values(number)
+            place, base = build.mul(counters[step], len(parts)), build.mul(counters[row], layout.count)
+            if layout.count % len(parts) or len(parts) & len(parts) - 1:
+                scalars(builder, self.out, parts, base, place, layout.count)
+                return
+            where = build.ramp(build.add(base, place), 1, len(parts))
+            align = min(len(parts) * self.out.dtype.nbytes, self.out.align)
+            builder.store(self.out, where, beside(parts), align=align)
+
+    def planes(self) -> None:
+        """Neighbours are `inner` elements apart: a thread writes an element of each plane."""
+        builder, layout = self.builder, self.layout
+        step, inner = Run(layout.outer * layout.steps, ()), Run(layout.inner, (1,))
+        with every(builder, self.target, [step, inner]) as counters:
+            s, k = counters[step], counters[inner]
+            plane, p = build.div(s, layout.steps), build.mod(s, layout.steps)
+            for number, part in enumerate(self.values(build.add(build.mul(s, layout.inner), k))):
+                along = build.add(build.mul(p, layout.each), number)
+                at = build.add(build.mul(build.add(build.mul(plane, layout.count), along), layout.inner), k)
+                if layout.count % layout.each and number:
+                    with builder.when(build.apply(Primitive.LT, along, build.index(layout.count))):
+                        builder.store(self.out, at, part)
+                else:
+                    builder.store(self.out, at, part)

@@ -1,0 +1,1 @@
+"""Reductions on GPUs: along rows, along columns, and split over blocks."""

@@ -1,0 +1,62 @@
+"""Blocks that share a result: the last one to have its part goes on with all of them, so that no second launch has to.
+
+A counter for each result tells a block how many were there before it. It is zero at first, and again when the last block
+was there, so every launch finds it so. Which block is the last differs from call to call; what it adds, and in which
+order, does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.gpu.core.grid import Grid
+from xlac.fusion.group import Scratch
+from xlac.ir.dims import Dim
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, Instruction, Let, Store, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+U32 = DType.U32
+FENCE, TICKET = "cuda.fence", "cuda.ticket"
+
+
+def has_tickets(target: Target) -> bool:
+    return {FENCE, TICKET} <= target.instructions
+
+
+def fence() -> Instruction:
+    """Others that see what this thread writes next see what it wrote before; it sees what others wrote before what it saw."""
+    return Instruction(FENCE, (), ())
+
+
+def ticket(counters: Buffer, at: Expr, count: Expr, last: Buffer) -> Instruction:
+    """Counts a thread in, one at a time; `last` is 1 for the last of `count`, which sets the counter back to zero."""
+    taken = Var("ticket_taken", U32)
+    is_last = build.apply(P.EQ, build.apply(P.ADD, taken, Const(1, U32)), count)
+    meaning = (
+        Let(taken, build.load(counters, at)), Store(last, build.index(0), build.select(is_last, Const(1, U32), Const(0, U32))),
+        Store(counters, at, build.select(is_last, Const(0, U32), build.apply(P.ADD, taken, Const(1, U32)))),
+    )  # fmt: skip
+    return Instruction(TICKET, (counters, at, count, last), meaning)
+
+
+@contextmanager
+def last(elements: Elements, here: Grid, result: Expr, results: Dim, parts: Dim) -> Iterator[None]:
+    """What the last block does of those that share a result (a number below `results`). Every thread has to come; those that
+    stored something for others have done a fence."""
+    builder = elements.builder
+    counters = elements.parameter(Scratch(U32, results, "tickets", lasting=True), Access.UPDATE)
+    flag = here.shared("last", U32, 1)
+    builder.barrier()
+    with builder.when(build.apply(P.EQ, here.thread, build.index(0))):
+        count = Const(parts, U32) if isinstance(parts, int) else build.cast(build.lift(parts), U32)
+        builder.emit(ticket(counters, result, count, flag))
+    builder.barrier()
+    with builder.when(build.apply(P.NE, build.load(flag, build.index(0)), Const(0, U32))):
+        builder.emit(fence())
+        yield

@@ -1,0 +1,120 @@
+"""Reductions on a GPU whose contiguous axis is kept: neighbouring threads have neighbouring results.
+
+A block is a rectangle of threads: as wide as a warp along the results, and as many rows as it takes to keep the
+multiprocessors busy, which share the elements of each result and meet through SHARED memory. Reducers with a body have
+one thread a result, which combines its elements in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xlac.codegen.core.access_analysis import Run, expand
+from xlac.codegen.core.accumulators import Accumulator, fixed, sums
+from xlac.codegen.core.summation import BLOCK, Pair
+from xlac.codegen.gpu.core.grid import RESIDENT, WARP, at_least, threads_for
+from xlac.codegen.gpu.elementwise import access_lanes
+from xlac.codegen.gpu.reduction.rows import REGISTERS, STEPS, RowBlocks
+from xlac.ir.dims import at_opt, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac.ops import numeric
+from xlac.ops.reduction.reduction import Reduce
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Buffer, Expr
+
+MOST = 512  # threads of a block
+TURNS = 32  # elements of a result that a thread takes, where there are many: pieces have blocks of their own
+
+
+class Columns(RowBlocks):
+    """Writes the kernel. What `RowBlocks` calls a row is here a vector of results; its vectors are reduced positions."""
+
+    def _size(self) -> None:
+        self.each = self.survey.flops + len(self.survey.accesses)
+        self.pieces = 1
+        along = None if self.by_row else self.vector
+        self.runs_of_results = [r for r in self.kept if r is not along] + ([along] if along else [])
+        self.vectors = volume(tuple(r.extent for r in self.reduced))
+        results = at_opt(volume(tuple(r.extent for r in self.kept)))
+        busy = RESIDENT * max(1, self.target.processors)
+        self.lanes = 1
+        if along is not None and not self.ordered:
+            self.lanes = access_lanes(self.target, self.survey, along, alone=False)
+            turns = max(1, at_opt(self.vectors) // TURNS)
+            while self.lanes > 1 and results // self.lanes * turns < busy:
+                self.lanes //= 2
+        self.along, self.part_lanes = along, self.lanes
+        self.rows = volume(tuple(r.extent for r in self.kept if r is not along)) * (along.extent // self.lanes if along else 1)
+        self._share(at_opt(self.vectors), at_opt(self.rows))
+
+    def _share(self, vectors: int, rows: int) -> None:
+        """A rectangle of `side` results and `width` threads for each."""
+        limit = min(MOST, self.target.block_threads)
+        self.side, self.width = min(WARP, at_least(max(1, rows))), 1
+        busy = RESIDENT * max(1, self.target.processors)
+        if not self.ordered:
+            while 2 * self.side * self.width <= limit and rows * self.width < busy and 2 * self.width <= vectors:
+                self.width *= 2
+        if self.side * self.width < WARP or self.width == 1:
+            self.side = max(WARP // self.width, threads_for(self.target, rows) if self.width == 1 else 0)
+        self.threads = self.side * self.width
+        steps = -(-vectors // self.width)
+        self.written_out = isinstance(self.vectors, int) and steps <= min(STEPS, REGISTERS // self.lanes)
+
+    def _place_of_thread(self, block: Expr) -> tuple[Expr, Expr]:
+        thread = self.here.thread
+        row = build.add(build.mul(block, self.side), build.mod(thread, self.side))
+        return self.builder.let("column", row), self.builder.let("lane", build.div(thread, self.side))
+
+    def _counters(self, row: Expr) -> dict[Run, Expr]:
+        counters: dict[Run, Expr] = {}
+        for run in reversed(self.runs_of_results):
+            count = run.extent // self.lanes if run is self.along else run.extent
+            own = row if run is self.runs_of_results[0] else self.builder.let("o", build.mod(row, count))
+            counters[run] = build.ramp(build.mul(own, self.lanes), 1, self.lanes) if run is self.along else own
+            row = self.builder.let("o", build.div(row, count))
+        return counters
+
+    def _index(self, counters: Mapping[Run, Expr], vector: Expr) -> Index:
+        found = dict(counters)
+        for run in reversed(self.reduced[1:]):
+            found[run] = build.mod(vector, run.extent)
+            vector = build.div(vector, run.extent)
+        if self.reduced:
+            found[self.reduced[0]] = vector
+        return expand(found, self.space.shape)
+
+    def _kept_between(self) -> dict[int, dict[Node, Buffer]]:
+        """Nothing: a block has many results."""
+        return {}
+
+    def _combine(self, gathered: Mapping[Node, Accumulator]) -> dict[Node, list[Expr]]:
+        own = {r: accumulator.exact(0) for r, accumulator in gathered.items()}
+        if self.width == 1 or not gathered:
+            return own
+        builder, here = self.builder, self.here
+        column = build.mul(build.mod(here.thread, self.side), self.lanes)
+        parts: dict[Node, Buffer] = {}
+        for r, (value,) in own.items():
+            parts[r] = here.shared("parts", value.dtype, self.threads * self.lanes)
+            place = build.ramp(build.mul(here.thread, self.lanes), 1, self.lanes)
+            builder.store(parts[r], place, value, align=self.lanes * value.dtype.nbytes)
+        builder.barrier()
+        found: dict[Node, list[Expr]] = {}
+        for r, buffer in parts.items():
+            assert isinstance(r.op, Reduce)
+            total = builder.variable("total", self._part(buffer, column, build.index(0)))
+            pair = Pair.of(builder, total) if sums(r) and self.width > BLOCK else None
+            with builder.loop("w", 1, self.width) as w:
+                part = self._part(buffer, column, w)
+                if pair is not None:
+                    pair.add(part)
+                else:
+                    builder.assign(total, build.apply(numeric.COMBINE[r.op.combine], total, part))
+            found[r] = [fixed(self.elements, pair.total() if pair else total)]
+        return found
+
+    def _part(self, buffer: Buffer, column: Expr, w: Expr) -> Expr:
+        place = build.add(build.mul(w, self.side * self.lanes), column)
+        return build.load(buffer, build.ramp(place, 1, self.lanes), align=self.lanes * buffer.dtype.nbytes)

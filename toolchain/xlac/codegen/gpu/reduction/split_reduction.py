@@ -1,0 +1,84 @@
+"""Reductions on a GPU with few results and many elements: pieces of every result have blocks of their own.
+
+The blocks leave their parts in scratch memory, and the last of them combines these, or a second launch where the target
+has no tickets. How many pieces there are depends on the target and the shapes, so results do not differ from call to call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xlac.codegen.core.access_analysis import Run, expand
+from xlac.codegen.core.accumulators import Accumulator
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.reduction_plan import Pass, Space
+from xlac.codegen.gpu.core.grid import RESIDENT
+from xlac.codegen.gpu.reduction.columns import Columns
+from xlac.codegen.gpu.reduction.combine_partials import place_of_part
+from xlac.codegen.gpu.reduction.rows import RowBlocks
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Scheduled, Scratch
+from xlac.ir.dims import at_opt, ceil_div, volume
+from xlac.ir.graph import Node
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Expr
+from xlac_sdk.target import Target
+
+BLOCK_WORK = 1 << 9  # elements for each multiprocessor that make combining parts worth while, times the blocks there are
+
+
+def schedule(group: Group, target: Target, name: str, space: Space) -> Scheduled:
+    """One launch, or two."""
+    rows = of_group(Elements(Builder(), group, target), space)
+    blocks = at_opt(ceil_div(rows.rows, rows.side))
+    rows.cut(max(1, 2 * RESIDENT * max(1, target.processors) // (rows.threads * blocks)))
+    rows.write()
+    if rows.finishes:
+        return Scheduled((rows.elements.launch(name, cost.work(group)),))
+    combine = _Combine(Elements(Builder(), group, target), space)
+    combine.take(rows)
+    combine.write()
+    return Scheduled((rows.elements.launch(f"{name}_parts", cost.work(group)), combine.elements.launch(name)))
+
+
+def of_group(elements: Elements, space: Space) -> RowBlocks:
+    """What writes the kernel of a group around reductions."""
+    rows = RowBlocks(elements, space)
+    return rows if rows.by_row and not rows.ordered else Columns(Elements(Builder(), elements.group, elements.target), space)
+
+
+def pays(rows: RowBlocks) -> bool:
+    """Whether a group is one pass without results for every element, whose blocks leave multiprocessors idle."""
+    one_pass = len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
+    blocks, processors = at_opt(ceil_div(rows.rows, rows.side)), max(1, rows.target.processors)
+    many = at_opt(volume(rows.space.shape)) > BLOCK_WORK * processors * blocks
+    return one_pass and blocks < processors and many
+
+
+class _Combine(RowBlocks):
+    """Combines the parts and computes what follows: every result has some threads, each with some of its parts."""
+
+    def take(self, rows: RowBlocks) -> None:
+        """The parts that the first launch leaves."""
+        self.parts: Mapping[Node, Scratch] = rows.scratch
+        self.lanes, self.vectors, self.row_vectors = 1, rows.pieces, rows.pieces
+        self.rows = volume(tuple(r.extent for r in self.kept))
+        self._share(at_opt(self.vectors), at_opt(self.rows))
+        self.written_out = False
+
+    def _row(self, counters: Mapping[Run, Expr]) -> None:
+        kept = expand(counters, self.space.shape)
+        (one,) = self.plan.passes
+        gathered = {r: Accumulator(self.elements, r, 1, 1, long=self._is_long()) for r in one.reductions}
+        for vectors in self._visits(list(gathered.values())):
+            for piece, guard in vectors:
+                with self.elements.guarded(guard):
+                    self._take_parts(one, gathered, piece, kept)
+        self._finish_pass(one, gathered, kept)
+        self.store_results(kept)
+
+    def _take_parts(self, one: Pass, gathered: Mapping[Node, Accumulator], piece: Expr, kept: tuple[Expr, ...]) -> None:
+        for r in one.reductions:
+            buffer = self.elements.parameter(self.parts[r], Access.READ)
+            value = self.builder.let("part", self.elements.load(buffer, place_of_part(self.space, piece, kept)))
+            gathered[r].add(0, [value], 1, self.elements.guard)

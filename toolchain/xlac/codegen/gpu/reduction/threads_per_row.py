@@ -1,0 +1,35 @@
+"""How many threads share a row: enough to keep the multiprocessors busy, no more than have something to do."""
+
+from __future__ import annotations
+
+from xlac.codegen.gpu.core.grid import RESIDENT, WARP, at_least
+from xlac_sdk.target import Target
+
+THREADS = 128  # of a block whose warps have rows of their own
+MOST = 1024  # of a block that has one row
+IDLE = 1.1  # how much more room for vectors is worth having more threads
+
+
+def share(target: Target, vectors: int, rows: int, steps: int) -> tuple[int, int]:
+    """Threads for each row of some vectors, and of a block: powers of two.
+
+    Up to a warp, several rows share a block; beyond, a row is a block's. A thread should have up to `steps` vectors.
+    """
+    limit, processors = min(MOST, target.block_threads), max(1, target.processors)
+    width = at_least(max(1, vectors))
+    if width > WARP:
+        width = max(WARP, at_least(-(-vectors // steps)))
+    while width < at_least(vectors) and rows * width < RESIDENT * processors:
+        if _room(vectors, 2 * width) > IDLE * _room(vectors, width):
+            break
+        width *= 2
+    width = min(width, limit)
+    threads = width if width > WARP else min(THREADS, limit)
+    while threads > max(width, WARP) and rows * width < threads * processors:
+        threads //= 2
+    return width, threads
+
+
+def _room(vectors: int, width: int) -> int:
+    """Vectors that the threads have room for."""
+    return -(-vectors // width) * width

@@ -1,0 +1,1 @@
+"""Running combinations on GPUs, and what is built on them."""

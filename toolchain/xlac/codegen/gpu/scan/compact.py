@@ -1,0 +1,123 @@
+"""The positions of true elements on a GPU: a running count, each block of a stretch of the mask."""
+
+from __future__ import annotations
+
+from xlac.codegen.core.accumulators import fixed
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.gpu.core.grid import THREADS, Grid, grid
+from xlac.codegen.gpu.scan.cumulative import EACH, Scan
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Scheduled, Scratch, Value
+from xlac.ir.dims import Dim, most, volume
+from xlac.ir.op import Index
+from xlac.ops.control.control import Pick
+from xlac.ops.tensor.view import regroup
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """Counts of stretches, unless there is one; then positions, and what fills up to the bound."""
+    compact = _Compact(group, target)
+    launches = []
+    if most(compact.pieces) > 1:
+        elements = Elements(Builder(), group, target)
+        compact.count(elements)
+        launches.append(elements.launch(f"{name}_counts"))
+    elements = Elements(Builder(), group, target)
+    compact.place(elements)
+    return Scheduled((*launches, elements.launch(name, cost.work(group))))
+
+
+class _Compact:
+    def __init__(self, group: Group, target: Target) -> None:
+        self.group, self.target = group, target
+        (self.mask,) = group.hero.inputs
+        self.size: Dim = volume(self.mask.shape)
+        (self.bound,) = group.hero.results[0].shape
+        self.threads = min(THREADS, target.block_threads)
+        self.stretch = self.threads * EACH
+        self.pieces = self.size // self.stretch + 1  # one even of nothing: it fills the positions
+        self.counts = Scratch(DType.I64, self.pieces, "counts")
+
+    def _elements(self, elements: Elements, here: Grid) -> list[tuple[Expr, Expr]]:
+        """A thread's elements and their positions; outside of the mask there is nothing true."""
+        builder = elements.builder
+        found = []
+        for number in range(EACH):
+            place = build.add(build.mul(here.block, self.stretch), build.mul(here.thread, EACH))
+            position = builder.let("position", build.add(place, number))
+            there = builder.let("there", build.apply(P.LT, position, build.lift(self.size)))
+            index: Index = regroup((position,), (self.size,), self.mask.shape)
+            with elements.guarded(there):
+                value = build.apply(P.AND, there, elements.at(self.mask, index))
+            found.append((builder.let("found", value), position))
+        return found
+
+    def _sum(self, elements: Elements, found: list[tuple[Expr, Expr]]) -> Expr:
+        total: Expr = build.index(0)
+        for value, _ in found:
+            total = elements.builder.let("sum", build.apply(P.ADD, total, build.cast(value, build.INDEX)))
+        return total
+
+    def count(self, elements: Elements) -> None:
+        """The kernel that counts each stretch."""
+        with grid(elements.builder, self.pieces, self.threads) as here:
+            (total,) = here.across([(P.ADD, self._sum(elements, self._elements(elements, here)))], self.threads)
+            with elements.builder.when(build.apply(P.EQ, here.thread, build.index(0))):
+                elements.builder.store(elements.parameter(self.counts, Access.WRITE), here.block, total)
+
+    def place(self, elements: Elements) -> None:
+        """The kernel that writes positions and the count."""
+        builder, bound = elements.builder, build.lift(self.bound)
+        picks: dict[int, Value] = {n.op.index: n for n in self.group.outputs if isinstance(n.op, Pick)}
+        with grid(builder, self.pieces, self.threads) as here:
+            found = self._elements(elements, here)
+            before, total = Scan(here, P.ADD, build.index(0)).exclusive(self._sum(elements, found))
+            if most(self.pieces) > 1:
+                earlier, total = self._others(elements, here)
+                before = build.apply(P.ADD, earlier, before)
+            if 0 in picks:
+                positions = elements.parameter(picks[0], Access.WRITE)
+                for value, position in found:
+                    before = builder.let("before", before)
+                    with builder.when(build.apply(P.AND, value, build.apply(P.LT, before, bound))):
+                        builder.store(positions, before, position)
+                    before = build.apply(P.ADD, before, build.cast(value, build.INDEX))
+                first = build.add(build.mul(here.block, self.threads), here.thread)
+                step = self.pieces * self.threads
+                self._fill(elements, builder.let("first", build.add(build.apply(P.MIN, total, bound), first)), step)
+            if 1 in picks:
+                with builder.when(build.apply(P.EQ, build.add(here.block, here.thread), build.index(0))):
+                    builder.store(elements.parameter(picks[1], Access.WRITE), 0, total)
+
+    def _others(self, elements: Elements, here: Grid) -> tuple[Expr, Expr]:
+        """How many there are in the stretches before that of a block, and in all."""
+        builder = elements.builder
+        counts = elements.parameter(self.counts, Access.READ)
+        before, total = builder.variable("before", build.index(0)), builder.variable("total", build.index(0))
+        with builder.loop("k", 0, self.pieces, self.threads) as k:
+            at = builder.let("at", build.add(k, here.thread))
+            one = builder.let("one", build.load(counts, at, mask=build.apply(P.LT, at, build.lift(self.pieces))))
+            earlier = build.select(build.apply(P.LT, at, here.block), one, build.index(0))
+            builder.assign(before, build.apply(P.ADD, before, earlier))
+            builder.assign(total, build.apply(P.ADD, total, one))
+        both = [(P.ADD, fixed(elements, before)), (P.ADD, fixed(elements, total))]
+        found = here.across(both, self.threads)
+        return found[0], found[1]
+
+    def _fill(self, elements: Elements, first: Expr, step: Dim) -> None:
+        """Positions from a first one on, `step` apart, hold the size of the mask."""
+        builder, bound = elements.builder, build.lift(self.bound)
+        positions = elements.parameter(next(n for n in self.group.outputs if isinstance(n.op, Pick) and n.op.index == 0))
+        turns = build.div(build.add(build.add(self.bound, step), -1), step)
+        with builder.loop("k", 0, turns) as k:
+            at = builder.let("at", build.add(first, build.mul(k, step)))
+            with builder.when(build.apply(P.LT, at, bound)):
+                builder.store(positions, at, build.lift(self.size))

@@ -1,0 +1,227 @@
+"""Running combinations on a GPU, and the positions of true elements.
+
+Where there are many lines, or short ones, a thread goes along each, its neighbours along the next ones. Else a block takes a
+stretch of a line: every thread has a few elements in a row, an exchange of sums within warps and through SHARED memory
+says what goes before them, and what goes before the stretch is the sum of what a first launch found for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.accumulators import fixed
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.summation import Pair, compensated
+from xlac.codegen.cpu.cumulative import line
+from xlac.codegen.gpu.core.grid import RESIDENT, THREADS, WARP, Grid, beside, every, grid
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Launching, Scheduled, Scratch
+from xlac.ir.dims import Dim, at_opt, ceil_div, divisor, most, volume
+from xlac.ir.op import Index
+from xlac.ops import numeric
+from xlac.ops.reduction.reduction import Cumulative
+from xlac.ops.tensor.dynamic import Compact
+from xlac.ops.tensor.leaf import convert_element
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Const, Exchange, Expr, Shuffle
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+EACH = 4  # elements in a row that a thread has
+SHORT = 64  # elements of a line that a thread is sooner done with alone
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """One launch where threads or single blocks have lines of their own, else two."""
+    op = group.hero.op
+    if isinstance(op, Compact):
+        from xlac.codegen.gpu.scan.compact import schedule as of_compact
+
+        return of_compact(group, target, name)
+    assert isinstance(op, Cumulative)
+    shape = group.hero.shape
+    count, lines = shape[op.axis], volume(tuple(n for a, n in enumerate(shape) if a != op.axis))
+    if at_opt(count) <= SHORT or at_opt(lines) >= RESIDENT * max(1, target.processors):
+        elements = Elements(Builder(), group, target)
+        _alone(elements, op)
+        return Scheduled((elements.launch(name, cost.work(group)),))
+    return Scheduled(tuple(_Lines(group, target, op).launches(name)))
+
+
+def _alone(elements: Elements, op: Cumulative) -> None:
+    """A thread a line."""
+    hero = elements.group.hero
+    (x,) = hero.inputs
+    outer = [Run(n, (a,)) for a, n in enumerate(hero.shape[: op.axis])]
+    across = Run(volume(hero.shape[op.axis + 1 :]), ())
+    with every(elements.builder, elements.target, [*outer, across]) as counters:
+        line(elements, op, x, tuple(counters[run] for run in outer), counters[across], None)
+
+
+class Scan:
+    """A stretch of a line in a block: running combinations of its elements by one primitive."""
+
+    def __init__(self, here: Grid, primitive: Primitive, identity: Const) -> None:
+        self.here, self.builder = here, here.builder
+        self.primitive, self.identity = primitive, identity
+
+    def exclusive(self, value: Expr) -> tuple[Expr, Expr]:
+        """What the values of all threads before combine to, and what those of the whole block do."""
+        builder, here = self.builder, self.here
+        lane, warp = build.mod(here.thread, WARP), build.div(here.thread, WARP)
+        before, total = self._within(value, lane, WARP)
+        warps = here.threads // WARP
+        if warps == 1:
+            return before, total
+        sums = here.shared("sums", value.dtype, warps)
+        with builder.when(build.apply(P.EQ, lane, build.index(0))):
+            builder.store(sums, warp, total)
+        builder.barrier()
+        before_warp: Expr = self.identity
+        everything: Expr = self.identity
+        for number in range(warps):
+            one = builder.let("sum", build.load(sums, build.index(number)))
+            some = build.apply(P.LT, build.index(number), warp)
+            before_warp = builder.let("before", build.apply(self.primitive, before_warp, build.select(some, one, self.identity)))
+            everything = builder.let("whole", build.apply(self.primitive, everything, one))
+        return builder.let("before", build.apply(self.primitive, before_warp, before)), everything
+
+    def _within(self, value: Expr, lane: Expr, lanes: int) -> tuple[Expr, Expr]:
+        """The same among the threads of a warp: what is to the left of each grows as pairs of stretches join."""
+        builder = self.builder
+        before: Expr = self.identity
+        total = builder.let("sum", value)
+        distance = 1
+        while distance < lanes:
+            other = builder.let("other", Exchange(total, distance))
+            right = build.apply(P.NE, build.apply(P.AND, lane, build.index(distance)), build.index(0))
+            joined = build.apply(self.primitive, other, before)
+            before = builder.let("before", build.select(right, joined, before))
+            total = builder.let("sum", build.apply(self.primitive, total, other))
+            distance *= 2
+        return before, total
+
+
+class _Lines:
+    """The launches for lines that blocks share."""
+
+    def __init__(self, group: Group, target: Target, op: Cumulative) -> None:
+        self.group, self.target, self.op = group, target, op
+        hero = group.hero
+        self.shape, self.dtype = hero.shape, hero.type.dtype
+        self.count: Dim = self.shape[op.axis]
+        self.lines: Dim = volume(tuple(n for a, n in enumerate(self.shape) if a != op.axis))
+        self.threads = min(THREADS, target.block_threads)
+        self.stretch = self.threads * EACH
+        self.pieces = ceil_div(self.count, self.stretch)
+        self.primitive = numeric.COMBINE[op.combine]
+        self.identity = Const(numeric.identity(op.combine, self.dtype), self.dtype.compute)
+        last = op.axis == len(self.shape) - 1
+        self.at_once = last and not op.reverse and divisor(self.count) % EACH == 0  # a thread's elements are a vector
+        self.sums = Scratch(self.dtype.compute, self.lines * self.pieces, "sums")
+
+    def launches(self, name: str) -> list[Launching]:
+        """The sums of stretches, unless there is one a line; then the elements."""
+        found = []
+        if most(self.pieces) > 1:
+            elements = Elements(Builder(), self.group, self.target)
+            self._write(elements, self._sum)
+            found.append(elements.launch(f"{name}_sums"))
+        elements = Elements(Builder(), self.group, self.target)
+        self._write(elements, self._scan)
+        return [*found, elements.launch(name, cost.work(self.group))]
+
+    def _write(self, elements: Elements, work: Callable[[Elements, Grid, Expr, Expr], None]) -> None:
+        """A block for every stretch of every line."""
+        builder = elements.builder
+        with grid(builder, self.lines * self.pieces, self.threads) as here:
+            line = builder.let("line", build.div(here.block, self.pieces))
+            work(elements, here, line, builder.let("piece", build.mod(here.block, self.pieces)))
+
+    def _elements(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> list[tuple[Expr, Expr, Expr]]:
+        """A thread's elements, with their places along the line and whether they are there; the identity where not."""
+        (x,) = self.group.hero.inputs
+        builder = elements.builder
+        first = build.add(build.mul(piece, self.stretch), build.mul(here.thread, EACH))
+        first = builder.let("first", first)
+        if self.at_once:
+            there = builder.let("there", build.apply(P.LT, first, build.lift(self.count)))
+            with elements.guarded(there):
+                vector = build.splat(elements.at(x, self._index(line, build.ramp(first, 1, EACH))), EACH)
+            lanes = [builder.let("x", build.select(there, Shuffle((vector,), (k,)), self.identity)) for k in range(EACH)]
+            return [(value, build.add(first, k), there) for k, value in enumerate(lanes)]
+        found = []
+        for number in range(EACH):
+            along = build.add(first, number)
+            there = builder.let("there", build.apply(P.LT, along, build.lift(self.count)))
+            place = builder.let("place", build.sub(build.lift(self.count - 1), along) if self.op.reverse else along)
+            with elements.guarded(there):
+                value = builder.let("x", build.select(there, elements.at(x, self._index(line, place)), self.identity))
+            found.append((value, place, there))
+        return found
+
+    def _index(self, line: Expr, place: Expr) -> Index:
+        found: list[Expr] = [place] * len(self.shape)
+        for a in reversed([a for a in range(len(self.shape)) if a != self.op.axis]):
+            found[a] = build.mod(line, self.shape[a])
+            line = build.div(line, self.shape[a])
+        return tuple(found)
+
+    def _sum(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> None:
+        total: Expr = self.identity
+        for value, _, _ in self._elements(elements, here, line, piece):
+            total = elements.builder.let("sum", build.apply(self.primitive, total, value))
+        (total,) = here.across([(self.primitive, total)], here.threads)
+        with elements.builder.when(build.apply(P.EQ, here.thread, build.index(0))):
+            buffer = elements.parameter(self.sums, Access.WRITE)
+            elements.store_to(buffer, build.add(build.mul(line, self.pieces), piece), total)
+
+    def _scan(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> None:
+        builder = elements.builder
+        carry = self._carry(elements, here, line, piece) if most(self.pieces) > 1 else None
+        values = self._elements(elements, here, line, piece)
+        own: Expr = self.identity
+        for value, _, _ in values:
+            own = builder.let("sum", build.apply(self.primitive, own, value))
+        running, _ = Scan(here, self.primitive, self.identity).exclusive(own)
+        if carry is not None:
+            running = build.apply(self.primitive, carry, running)
+        results: list[Expr] = []
+        for value, _, _ in values:
+            before = builder.let("before", running)
+            running = builder.let("running", build.apply(self.primitive, before, value))
+            result = before if self.op.exclusive else running
+            results.append(builder.let("result", convert_element(result, self.dtype) if self.dtype.is_half else result))
+        hero = self.group.hero
+        if self.at_once:
+            _, first, there = values[0]
+            with builder.when(there):
+                elements.store(hero, self._index(line, build.ramp(first, 1, EACH)), beside(results))
+            return
+        for result, (_, place, there) in zip(results, values, strict=True):
+            with builder.when(there):
+                elements.store(hero, self._index(line, place), result)
+
+    def _carry(self, elements: Elements, here: Grid, line: Expr, piece: Expr) -> Expr:
+        """What the stretches before one combine to: the threads of its block share them."""
+        builder = elements.builder
+        buffer = elements.parameter(self.sums, Access.READ)
+        total = builder.variable("carry", self.identity)
+        pair = Pair.of(builder, total) if compensated(self.op.combine, self.dtype) else None
+        with builder.loop("k", 0, piece, here.threads) as k:
+            at = builder.let("at", build.add(k, here.thread))
+            there = build.apply(P.LT, at, piece)
+            with elements.guarded(there):
+                one = elements.load(buffer, build.add(build.mul(line, self.pieces), at))
+            value = build.select(there, one, self.identity)
+            if pair is not None:
+                pair.add(value)
+            else:
+                builder.assign(total, build.apply(self.primitive, total, value))
+        before = fixed(elements, pair.total() if pair else total)
+        (found,) = here.across([(self.primitive, before)], here.threads)
+        return found
+

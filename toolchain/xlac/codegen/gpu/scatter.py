@@ -1,0 +1,105 @@
+"""Scatter on a GPU: a thread for every element of the updates where their order does not matter, else sorted by place.
+
+Sums of integers, and extremes, come out the same in any order: atomic operations combine them. So does anything where all
+places differ. For the rest, sums of floats above all, the updates are sorted by their place; the sort is stable, so those
+of one place stay in their order, and the first of them combines all: the result is the same every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.cpu import scatter
+from xlac.codegen.cpu.scatter import Updates, all_of
+from xlac.codegen.cpu.scatter_add import Sorted
+from xlac.codegen.gpu.core.grid import every
+from xlac.codegen.gpu.sort.merge_sort import MergeSort
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Launching, Scheduled, Value
+from xlac.ops import numeric
+from xlac.ops.tensor.index import Scatter
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
+from xlac_sdk.kernel_ir.kernel import Access, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.target import Target
+
+P = Primitive
+ATOMIC_BYTES = (4, 8)  # sizes of elements that GPUs combine atomically
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """A copy of every operand, then the launches for the updates."""
+    return scatter.schedule(group, target, name, _launches)
+
+
+def _launches(group: Group, target: Target, name: str, results: Sequence[Value]) -> list[Launching]:
+    op = group.hero.op
+    assert isinstance(op, Scatter)
+    if op.unique or _in_any_order(op, group.hero.results[0].dtype):
+        elements = Elements(Builder(), group, target)
+        _Each(elements, results).write()
+        return [elements.launch(name, cost.work(group))]
+    return _Sorted(group, target, results).launches(name)
+
+
+def _in_any_order(op: Scatter, dtype: DType) -> bool:
+    """Whether updates of one place may meet in any order, and atomically."""
+    if dtype.nbytes not in ATOMIC_BYTES or dtype is DType.BOOL:
+        return False
+    return op.combine in ("max", "min") or (op.combine in ("add", "mul") and dtype.is_integer)
+
+
+class _Each(Updates):
+    """Writes the kernel in which every element of the updates has a thread."""
+
+    def write(self) -> None:
+        loops = [Run(n, (a,)) for a, n in enumerate(self.sizes)]
+        with every(self.builder, self.elements.target, loops) as counters:
+            at = tuple(counters[run] for run in loops)
+            if self.op.unique:
+                self.update(at, None)
+            else:
+                self._combine(at)
+
+    def _combine(self, at: tuple[Expr, ...]) -> None:
+        place, inside = self.place(at)
+        (buffer,), (updates,) = self.buffers, self.updates
+        primitive = numeric.COMBINE[self.op.combine]
+        if not inside:
+            self.builder.store(buffer, place, self.elements.at(updates, at), atomic=primitive)
+            return
+        with self.builder.when(all_of(inside)):
+            self.builder.store(buffer, place, self.elements.at(updates, at), atomic=primitive)
+
+
+class _Sorted(Sorted):
+    """Threads sort; then each has an element of the updates of a place."""
+
+    def order(self, name: str) -> list[Launching]:
+        sorter = MergeSort(
+            self.group, self.target, 1, self.count, [DType.I64, DType.I64], 1, self._before, self._read, self._keep
+        )
+        return sorter.launches(name)
+
+    def _before(self, elements: Elements, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
+        return build.apply(P.LT, a[0], b[0])
+
+    def _read(self, elements: Elements, string: Expr, number: Expr) -> list[Expr]:
+        """Where an update goes, and its number."""
+        return [self.place(elements, number), number]
+
+    def _keep(self, elements: Elements, string: Expr, place: Expr, values: Sequence[Expr]) -> None:
+        for scratch, value in zip((self.places, self.numbers), values, strict=True):
+            elements.store_to(elements.parameter(scratch, Access.WRITE), place, value)
+
+    def combine(self, elements: Elements, updates: Updates) -> None:
+        ranks, columns = Run(self.count, ()), [Run(self.sizes[a], (a,)) for a in self.columns]
+        with every(elements.builder, self.target, [ranks, *columns]) as counters:
+            rank = counters[ranks]
+            with self.first_of_its_place(elements, rank) as place:
+                stop = self.stop(elements, rank, place)
+                self.gather(elements, updates, rank, stop, place, [counters[run] for run in columns])

@@ -1,0 +1,48 @@
+"""Sorting on a GPU: strings along the axis, by the stable merge sort of `merge.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.cpu.sort import goes_before, results
+from xlac.codegen.gpu.sort.merge_sort import MergeSort
+from xlac.fusion.group import Group, Scheduled
+from xlac.ir.dims import volume
+from xlac.ir.op import Index
+from xlac.ops.reduction.order import Sort
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Expr
+from xlac_sdk.target import Target
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """One launch for axes of up to a tile, another each time that they are twice as long."""
+    hero, op = group.hero, group.hero.op
+    assert isinstance(op, Sort)
+    shape, axis = hero.inputs[0].shape, op.axis
+    strings = volume(tuple(n for a, n in enumerate(shape) if a != axis))
+
+    def at(string: Expr, place: Expr) -> Index:
+        found: list[Expr] = [place] * len(shape)
+        for a in reversed([a for a in range(len(shape)) if a != axis]):
+            found[a] = build.mod(string, shape[a])
+            string = build.div(string, shape[a])
+        return tuple(found)
+
+    def read(elements: Elements, string: Expr, place: Expr) -> list[Expr]:
+        index = at(string, place)
+        return [elements.at(x, index) for x in hero.inputs]
+
+    def write(elements: Elements, string: Expr, place: Expr, values: Sequence[Expr]) -> None:
+        index = at(string, place)
+        for node, number in results(group):
+            elements.store(node, index, values[number])
+
+    def before(elements: Elements, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
+        return goes_before(elements, op, a, b)
+
+    dtypes = [t.dtype for t in hero.results]
+    compared = len(dtypes) if op.body is not None else op.keys
+    sorter = MergeSort(group, target, strings, shape[axis], dtypes, compared, before, read, write)
+    return Scheduled(tuple(sorter.launches(name)))

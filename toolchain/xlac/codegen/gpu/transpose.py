@@ -1,0 +1,144 @@
+"""Transpositions on a GPU: square tiles that are read along one axis, turned in SHARED memory and written along the other.
+
+Both sides then touch whole cache lines. A row of the tile has one element more than is used, so that neither the
+threads that write along it nor those that read across it meet in one bank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xlac.codegen.core.access_analysis import Access, Run, Survey, expand, runs
+from xlac.codegen.core.elements import Elements, alignment, is_immediate
+from xlac.codegen.cpu.elementwise import Job, store
+from xlac.codegen.gpu.core.grid import WARP, Grid, grid
+from xlac.ir.dims import ceil_div, divisor, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import Index
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Buffer, Expr
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+P = Primitive
+ROWS = 8  # warps of a block
+WORD = 4  # bytes of a bank
+LEAST = 16  # elements along both axes for which a tile is worth while
+
+
+@dataclass(frozen=True, slots=True)
+class _Turned:
+    """An operand that is contiguous along another run than the result."""
+
+    node: Node
+    access: Access
+
+
+def write(elements: Elements, dry: Elements, job: Job, survey: Survey) -> bool:
+    """Writes the kernel of a nest some of whose operands lie transposed; False, with nothing written, where none do."""
+    loops = runs(job.shape, survey)
+    if len(loops) < 2:
+        return False
+    inner = loops[-1]
+    for crossed in sorted(loops[:-1], key=lambda run: -run.usual):
+        turned = _turned(dry, survey, inner, crossed)
+        if turned and min(inner.usual, crossed.usual) >= LEAST:
+            _Tiles(elements, job, [run for run in loops[:-1] if run is not crossed], crossed, inner, turned).write()
+            return True
+    return False
+
+
+def _turned(dry: Elements, survey: Survey, inner: Run, crossed: Run) -> list[_Turned]:
+    across, along = inner.axes[-1], crossed.axes[-1]
+    found = []
+    for node in dry.group.inputs:
+        if is_immediate(node):
+            continue
+        accesses = survey.exact(dry.parameter(node))
+        if len({(a.strides, a.offset) for a in accesses}) != 1 or accesses[0].opaque:
+            continue
+        if accesses[0].strides[along] == 1 and accesses[0].strides[across] not in (0, 1):
+            found.append(_Turned(node, accesses[0]))
+    return found
+
+
+class _Tiles:
+    """Writes the kernel: a tile is a block, its warps take rows of it in turn."""
+
+    def __init__(
+        self, elements: Elements, job: Job, around: Sequence[Run], crossed: Run, inner: Run, turned: Sequence[_Turned]
+    ) -> None:
+        self.elements, self.builder, self.job = elements, elements.builder, job
+        self.around, self.crossed, self.inner, self.turned = around, crossed, inner, turned
+        narrow = max(1, WORD // max(t.node.type.dtype.nbytes for t in turned))
+        even = divisor(crossed.extent) % narrow == 0 and divisor(inner.extent) % narrow == 0
+        self.lanes = narrow if even else 1  # of an access, so that a warp's is a cache line
+        self.side = WARP * self.lanes
+
+    def write(self) -> None:
+        down, across = ceil_div(self.crossed.extent, self.side), ceil_div(self.inner.extent, self.side)
+        blocks = volume(tuple(run.extent for run in self.around)) * down * across
+        with grid(self.builder, blocks, WARP * ROWS) as here:
+            builder, rest = self.builder, here.block
+            left = builder.let("left", build.mul(build.mod(rest, across), self.side))
+            rest = builder.let("rest", build.div(rest, across))
+            top = builder.let("top", build.mul(build.mod(rest, down), self.side))
+            rest = build.div(rest, down)
+            counters: dict[Run, Expr] = {}
+            for run in reversed(self.around):
+                rest = builder.let("rest", rest)
+                counters[run] = builder.let("o", build.mod(rest, run.extent)) if run is not self.around[0] else rest
+                rest = build.div(rest, run.extent)
+            self._tile(here, counters, top, left)
+
+    def _tile(self, here: Grid, counters: Mapping[Run, Expr], top: Expr, left: Expr) -> None:
+        """Reads with the threads of a warp along `crossed`, and writes with them along `inner`."""
+        builder, side = self.builder, self.side
+        beside = builder.let("beside", build.mul(build.mod(here.thread, WARP), self.lanes))
+        row = builder.let("row", build.div(here.thread, WARP))
+        rows = [builder.let("row", build.add(row, k)) for k in range(0, side, ROWS)]
+        tiles: dict[Node, Buffer] = {}
+        loaded: list[tuple[Buffer, Expr, Expr]] = []
+        for turned in self.turned:
+            tile = tiles[turned.node] = here.shared("tile", turned.node.type.dtype, side * (side + 1))
+            for r in rows:
+                at = {**counters, self.crossed: build.ramp(build.add(top, beside), 1, self.lanes), self.inner: build.add(left, r)}
+                inside = self._inside(build.add(top, beside), build.add(left, r))
+                value = builder.let("x", self._load(turned, expand(at, self.job.shape), inside))
+                place = build.ramp(build.add(build.mul(beside, side + 1), r), side + 1, self.lanes)
+                loaded.append((tile, place, value))
+        for tile, place, value in loaded:
+            builder.store(tile, place, value)
+        builder.barrier()
+        for r in rows:
+            for node, tile in tiles.items():
+                self.elements.bind_value(node, self._read(tile, build.add(build.mul(r, side + 1), beside)))
+            at = {**counters, self.crossed: build.add(top, r), self.inner: build.ramp(build.add(left, beside), 1, self.lanes)}
+            here_inside = self._inside(build.add(top, r), build.add(left, beside))
+            if here_inside is None:
+                store(self.elements, expand(at, self.job.shape), self.job.stores, streaming=False)
+                continue
+            with builder.when(here_inside):
+                store(self.elements, expand(at, self.job.shape), self.job.stores, streaming=False)
+
+    def _load(self, turned: _Turned, index: Index, inside: Expr | None) -> Expr:
+        """Elements as they lie in memory; 0 outside."""
+        buffer = self.elements.parameter(turned.node)
+        where: Expr = build.lift(turned.access.offset)
+        for entry, stride in zip(index, turned.access.strides, strict=True):
+            where = build.add(where, build.mul(entry, stride)) if stride != 0 else where
+        mask = None if inside is None else build.splat(inside, self.lanes)
+        return build.load(buffer, where, mask=mask, align=alignment(buffer, where))
+
+    def _read(self, tile: Buffer, place: Expr) -> Callable[[Index], Expr]:
+        lanes = self.lanes
+        return lambda _: build.cast(build.load(tile, build.ramp(place, 1, lanes)), tile.dtype.compute)
+
+    def _inside(self, crossed: Expr, inner: Expr) -> Expr | None:
+        """Whether a place of a tile is one of the tensor; None where all are."""
+        found: Expr | None = None
+        for run, counter in ((self.crossed, crossed), (self.inner, inner)):
+            if divisor(run.extent) % self.side:
+                test = build.apply(P.LT, counter, build.lift(run.extent))
+                found = test if found is None else build.apply(P.AND, found, test)
+        return found

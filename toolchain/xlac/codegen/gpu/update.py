@@ -1,0 +1,38 @@
+"""A slice replaced, on a GPU: a thread for every vector of the slice."""
+
+from __future__ import annotations
+
+from xlac.codegen.core.access_analysis import Run
+from xlac.codegen.core.elements import Elements
+from xlac.codegen.cpu import update
+from xlac.codegen.gpu.core.grid import every, power_of_two
+from xlac.fusion.group import Group, Scheduled
+from xlac.ir.dims import at_opt, divisor
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Expr
+from xlac_sdk.target import Target
+
+
+def schedule(group: Group, target: Target, name: str) -> Scheduled:
+    """A copy of the operand, unless it is there already, then one launch for the slice."""
+    return update.schedule(group, target, name, _write)
+
+
+def _write(elements: Elements, group: Group, new: Group, target: Target) -> None:
+    hero = group.hero
+    x, value = hero.inputs[:2]
+    sizes = value.shape
+    buffer = update.updated(elements)
+    lanes = 1
+    if sizes and sizes[-1] == x.shape[-1]:  # the rows of the slice are rows of what is updated, so vectors are aligned
+        lanes = power_of_two(min(max(1, target.access_bytes // value.type.dtype.nbytes), max(1, at_opt(sizes[-1]))))
+        while divisor(sizes[-1]) % lanes:
+            lanes //= 2
+    loops = [Run(n // lanes if a == len(sizes) - 1 else n, (a,)) for a, n in enumerate(sizes)]
+    with every(elements.builder, target, loops) as counters:
+        firsts = update.clamped_starts(elements, group)
+        spot: list[Expr] = [counters[run] for run in loops]
+        if loops:
+            spot[-1] = build.ramp(build.mul(spot[-1], lanes), 1, lanes)
+        at = tuple(spot)
+        elements.store_to(buffer, update.place_in(at, firsts, x.shape), elements.at(value, at))

@@ -1,0 +1,107 @@
+"""Schedules each distinct group once: groups of one structure share their kernels.
+
+A model repeats its blocks; so the sixteen bottlenecks of ResNet-50 cost the scheduling, the code and the
+compile time of the few that differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from xlac.codegen.lower import schedule
+from xlac.fusion.group import Calling, Copying, Group, Launching, Packed, Scheduled, Scratch
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import attributes
+from xlac.ops.tensor.leaf import Const, Param
+from xlac_sdk.target import Target
+
+INLINE = 64  # elements up to which the values of a constant are part of a group's structure
+
+
+class Schedules:
+    """Callable: the schedule of a group, shared with every group of the same structure."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._of_group: dict[Group, Scheduled] = {}
+        self._of_structure: dict[object, tuple[Group, Scheduled]] = {}
+
+    def __call__(self, group: Group) -> Scheduled:
+        if group not in self._of_group:
+            self._of_group[group] = self._schedule(group)
+        return self._of_group[group]
+
+    def _schedule(self, group: Group) -> Scheduled:
+        key = structure(group)
+        known = self._of_structure.get(key)
+        if known is not None:
+            return translated(*known, group)
+        name = f"{group.hero.op.mnemonic}_{len(self._of_structure)}"
+        scheduled = schedule(group, self.target, name)
+        self._of_structure[key] = (group, scheduled)
+        return scheduled
+
+
+def structure(group: Group) -> object:
+    """What a group computes, apart from which nodes it names: equal for groups that may share kernels."""
+    number = {node: i for i, node in enumerate((*group.inputs, *group.nodes))}
+    inputs = tuple((_source(n), n.types) for n in group.inputs)
+    nodes = tuple((_op(n), tuple(number.get(i, -1) for i in n.inputs), n.types) for n in group.nodes)
+    return group.kind, number[group.hero], inputs, nodes, tuple(number[n] for n in group.outputs)
+
+
+def _source(node: Node) -> object:
+    match node.op:
+        case Const(value=value):
+            if value.size <= INLINE:
+                return "const", value.tobytes()
+            flat = np.ascontiguousarray(value).reshape(-1)
+            return ("uniform", flat[:1].tobytes()) if (flat == flat[0]).all() else "const"
+        case Param(kind=kind):
+            return kind
+    return "value"
+
+
+def _op(node: Node) -> object:
+    """An operation as a hashable value; one with a body is only equal to itself."""
+    parts: list[object] = []
+    for value in attributes(node.op).values():
+        if isinstance(value, np.ndarray):
+            parts.append((str(value.dtype), value.shape, value.tobytes()))
+        elif isinstance(value, Graph):
+            parts.append(id(value))
+        else:
+            parts.append(repr(value))
+    return type(node.op), tuple(parts)
+
+
+def translated(group: Group, scheduled: Scheduled, other: Group) -> Scheduled:
+    """The schedule of one group, said of the nodes of another of the same structure.
+
+    Every field of everything in it is gone through, so that what a schedule says is either said of the other group or kept.
+    """
+    nodes = dict(zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True))
+    made: dict[Scratch | Packed, Scratch | Packed] = {}
+
+    def of_other(value: Any) -> Any:
+        match value:
+            case Node():
+                return nodes[value]
+            case tuple():
+                return tuple(map(of_other, value))
+            case Scratch() | Packed():
+                if value not in made:
+                    made[value] = again(value)
+                return made[value]
+            case Scheduled() | Launching() | Calling() | Copying():
+                return again(value)
+        return value
+
+    def again(value: Any) -> Any:
+        return replace(value, **{f.name: of_other(getattr(value, f.name)) for f in fields(value)})
+
+    found: Scheduled = again(scheduled)
+    return found

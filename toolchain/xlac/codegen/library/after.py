@@ -1,0 +1,204 @@
+"""What follows a sum of products, as a library says it: `activation(scale * product + addend + bias)`, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xlac.codegen.core import operands
+from xlac.codegen.core.elements import row_major
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.operands import View
+from xlac.codegen.library.refused import Refused
+from xlac.fusion.group import Group
+from xlac.ir.dims import Dim, Shape
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ops.scalar.arithmetic import Add, Max, Mul, Sub
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.scalar.native import Sigmoid, Tanh
+from xlac.ops.tensor import leaf, view
+from xlac_sdk.dtypes import DType
+from xlac_sdk.libraries.product import GELU, RELU, Products, activated
+
+MOVING = view.Reshape | view.Transpose
+
+
+def _logistic(x: Array) -> Array:
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
+
+
+SMOOTH: dict[type, Callable[..., Array]] = {
+    Add: np.add, Sub: np.subtract, Mul: np.multiply, Tanh: np.tanh, Sigmoid: _logistic,
+}  # fmt: skip
+"""A function made of these alone is known from some of its values."""
+PROBES = np.linspace(-6, 6, 61)
+CLOSE = 1e-4  # relative: constants may be rounded to halves' neighbours, never to another function
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of an epilogue. Strides of the views are over the axes of the hero's result."""
+
+    scale: float = 1.0
+    addend: View | None = None
+    bias: View | None = None
+    activation: str = ""
+
+
+def parts(after: Epilogue, library: Products, fast: bool, columns: frozenset[int]) -> Parts:
+    """Reads an epilogue from the hero on; a bias runs along some `columns` of its result's axes. Raises Refused for what the
+    library cannot say, or would round otherwise."""
+    return _Reading(after, library, fast, columns).read()
+
+
+def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
+    """Strides over a node's axes as strides over those of the hero's result. Raises Refused where there are none."""
+    for moved in reversed(after.paths[node]):
+        if isinstance(moved.op, view.Transpose):
+            strides = tuple(strides[moved.op.perm.index(axis)] for axis in range(len(strides)))
+            continue
+        found = operands.reshaped(moved.shape, strides, moved.inputs[0].shape)
+        if found is None:
+            raise Refused("the result, or what is added to it, is in an order that no strides say")
+        strides = found
+    return strides
+
+
+class _Reading:
+    """Follows what is computed from the hero's result, step by step."""
+
+    def __init__(self, after: Epilogue, library: Products, fast: bool, columns: frozenset[int]) -> None:
+        self.after, self.library, self.fast, self.columns = after, library, fast, columns
+        (self.output,) = after.group.outputs
+        self.dtype = self.output.type.dtype
+        self.found = Parts()
+        self.rounded: DType | None = None  # the narrow type that the value was rounded to
+        self.passed: set[Node] = set()
+
+    def read(self) -> Parts:
+        if self.dtype not in self.library.results:
+            raise Refused(f"{self.library.library} gives no {self.dtype} for {self.library.operands}")
+        node = self.after.hero
+        self._rounds(node)
+        while node is not self.output:
+            self.passed.add(node)
+            users = [n for n in self.after.paths if node in n.inputs]
+            node = self._step(node, users[0]) if len(users) == 1 and users[0].inputs.count(node) == 1 else self._activation(node)
+        if self.rounded is not None and self.rounded is not self.dtype:
+            self._asks_for_fast(f"a rounding to {self.rounded}")
+        return self.found
+
+    def _step(self, node: Node, user: Node) -> Node:
+        match user.op:
+            case view.Reshape() | view.Transpose():
+                return user
+            case Cast():
+                self._rounds(user)
+                return user
+        other = next((i for i in user.inputs if i is not node), None)
+        number = None if other is None else _uniform(other)
+        if isinstance(user.op, Max) and number == 0:
+            self._activated(RELU)
+            return user
+        if self.found.activation:
+            raise self._unknown(user)
+        if isinstance(user.op, Mul) and number is not None and self.found == Parts(self.found.scale):
+            self._exact(user)
+            self.found = replace(self.found, scale=self.found.scale * number)
+        elif isinstance(user.op, Add) and other is not None and number is None:
+            self._exact(user)
+            self._added(user, other)
+        else:
+            return self._activation(node)
+        self._rounds(user)
+        return user
+
+    def _added(self, user: Node, other: Node) -> None:
+        seen = _source(other, self.after.group, self.dtype)
+        wide = _source(other, self.after.group, self.dtype.compute) if seen is None and self.library.wide else None
+        found = seen or wide
+        if found is not None:
+            found = replace(found, strides=over_result(self.after, user, found.strides))
+        if found is None or (wide and self._is_matrix(found.strides)):
+            raise Refused(f"what is added is computed, or is not {self.dtype}")
+        seen, matrix = found, self._is_matrix(found.strides)
+        if (self.found.addend if matrix else self.found.bias) is not None:
+            raise Refused(f"{self.library.library} adds one matrix and one row")
+        self.found = replace(self.found, addend=seen) if matrix else replace(self.found, bias=seen)
+
+    def _is_matrix(self, strides: tuple[Dim, ...]) -> bool:
+        moves = {axis for axis, step in enumerate(strides) if step != 0}
+        return bool(moves & self.columns) and bool(moves - self.columns)
+
+    def _activation(self, node: Node) -> Node:
+        """All the rest as one function of one value. Raises Refused for another than the library's."""
+        rest = [n for n in self.after.group.nodes if n in self.after.paths and n not in self.passed]
+        values = {node: PROBES}
+        for n in rest:
+            values[n] = self._probed(n, values)
+        if not np.allclose(values[self.output], activated(GELU, PROBES), CLOSE, CLOSE):
+            raise self._unknown(rest[-1])
+        self._exact(rest[0])
+        self._activated(GELU)
+        return self.output
+
+    def _probed(self, node: Node, values: dict[Node, Array]) -> Array:
+        """A node for the probed values of what it is computed from."""
+        if isinstance(node.op, Cast | MOVING):
+            return values[node.inputs[0]]
+        if type(node.op) not in SMOOTH:
+            raise self._unknown(node)
+        numbers = [values[i] if i in values else _uniform(i) for i in node.inputs]
+        if any(number is None for number in numbers):
+            raise self._unknown(node)
+        return np.asarray(SMOOTH[type(node.op)](*numbers))
+
+    def _activated(self, name: str) -> None:
+        if self.found.activation or name not in self.library.activations:
+            raise Refused(f"{self.library.library} ends in one activation, and not in this {name}")
+        if name not in self.library.exact:
+            self._asks_for_fast(f"the {name} of {self.library.library}, whose last bits and NaNs are its own")
+        self.found = replace(self.found, activation=name)
+
+    # ---- rounding ----------------------------------------------------------------------------
+
+    def _rounds(self, node: Node) -> None:
+        """Remembers the narrow type that a value is rounded to."""
+        dtype = node.type.dtype
+        if self.rounded is not None and dtype is not self.rounded and dtype.is_half:
+            self._asks_for_fast(f"a rounding to {self.rounded}")
+        if dtype.is_half:
+            self.rounded = dtype
+
+    def _exact(self, user: Node) -> None:
+        """The library computes this on values that were not rounded."""
+        if self.rounded is not None:
+            self._asks_for_fast(f"a rounding to {self.rounded} before '{user.op.mnemonic}'")
+
+    def _asks_for_fast(self, what: str) -> None:
+        if not self.fast:
+            raise Refused(f"only precision: fast lets {self.library.library} compute it: it leaves out {what}")
+
+    def _unknown(self, node: Node) -> Refused:
+        return Refused(f"{self.library.library} has no epilogue for '{node.op.mnemonic}' here")
+
+
+def _uniform(node: Node) -> float | None:
+    """The number that a node is everywhere, where it is known."""
+    while isinstance(node.op, Cast | view.Broadcast | MOVING):
+        node = node.inputs[0]
+    value = node.op.uniform if isinstance(node.op, leaf.Const) and node.type.dtype.is_float else None
+    return None if value is None else float(value)
+
+
+def _source(node: Node, group: Group, dtype: DType) -> View | None:
+    """Where a value of this type, perhaps widened, lies in memory; None for one that is computed, or of another type."""
+    if node in group.members and isinstance(node.op, view.Broadcast | MOVING):
+        found = _source(node.inputs[0], group, dtype)
+        return found and operands.through(found, node)
+    if node in group.members and isinstance(node.op, Cast) and node.type.dtype is dtype.compute:
+        node = node.inputs[0]
+    return View(node, row_major(node.shape)) if node not in group.members and node.type.dtype is dtype else None

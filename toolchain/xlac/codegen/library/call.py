@@ -1,0 +1,61 @@
+"""What all calls of libraries share: which library takes a type, and the call itself with its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from xlac.codegen.core import epilogue
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.operands import View
+from xlac.codegen.library.refused import Refused
+from xlac.fusion import cost
+from xlac.fusion.group import Calling, Group, Packed, Scheduled, Scratch, Value
+from xlac.ir.dims import Shape
+from xlac.ir.graph import Node
+from xlac_sdk.dtypes import DType
+from xlac_sdk.libraries.attention import Attentions
+from xlac_sdk.libraries.library import Problem
+from xlac_sdk.libraries.product import Products
+
+Facts = TypeVar("Facts", Products, Attentions)
+
+
+def of_type(hero: Node, libraries: Iterable[Facts], what: str) -> Facts:
+    """What a library says of operands of a node's type. Raises Refused where it says nothing."""
+    types = list(dict.fromkeys(node.type.dtype for node in hero.inputs[:2]))
+    found = next((library for library in libraries if types == [library.operands]), None)
+    if found is None:
+        name = next(iter(libraries)).library
+        raise Refused(f"{name} is not asked for {what} of {' and '.join(map(str, types))}")
+    return found
+
+
+def epilogue_of(group: Group, library: str) -> Epilogue:
+    """What follows the hero of a group, which has one output. Raises Refused where that cannot be computed on the way."""
+    after = epilogue.of(group, group.hero)
+    if after is None or len(group.outputs) > 1:
+        raise Refused(f"{library} has one result, and no epilogue that gives all of these")
+    return after
+
+
+def call(
+    after: Epilogue, problem: Mapping[str, Problem], views: Iterable[View | None], library: str, workspace: int,
+    whole: Iterable[View | None],
+) -> Scheduled:  # fmt: skip
+    """The call that computes a group: `problem` has its name; of the `views`, `whole` are read before all is written."""
+    group = after.group
+    values: list[Value] = [view.value for view in views if view is not None]
+    arguments = (*values, *group.outputs, Scratch(DType.U8, workspace, "workspace"))
+    (name,) = problem
+    calling = Calling(name, arguments, tuple(map(_shape, arguments)), problem, cost.work(group))
+    read = {view.value for view in whole if view is not None and isinstance(view.value, Node)}
+    return Scheduled((), epilogue.in_place(after, read), call=calling, note=f"one call of {library}")
+
+
+def _shape(value: Value) -> Shape:
+    match value:
+        case Node():
+            return value.type.shape
+        case Packed() | Scratch():
+            return (value.size,)

@@ -1,0 +1,41 @@
+"""Decides whether one of the target's libraries computes a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from xlac.codegen.library import attention, convolution, product
+from xlac.codegen.library.refused import Refused
+from xlac.fusion.group import Group, Kind, Scheduled
+from xlac_sdk.target import Target
+
+
+def without(target: Target) -> Target:
+    """A target as if it had no libraries."""
+    return replace(target, products=frozenset(), convolutions=frozenset(), attentions=frozenset())
+
+
+def called(group: Group, target: Target) -> Scheduled | str:
+    """One call that computes the whole group, or why a kernel is generated instead.
+
+    A library cannot say what the group computes, or would round it otherwise than the model's precision lets it, or
+    it is too small for a launch of its own.
+    """
+    reasons = []
+    for of_library in _choices(group, target):
+        try:
+            return of_library(group, target)
+        except Refused as refused:
+            reasons.append(str(refused))
+    return f"not by a library: {'; '.join(reasons)}" if reasons else ""
+
+
+def _choices(group: Group, target: Target) -> Iterator[Callable[[Group, Target], Scheduled]]:
+    """What to ask, the better first."""
+    if target.products and (group.kind is Kind.DOT or product.one_tap(group.hero)):
+        yield product.called
+    if target.convolutions and group.kind is Kind.CONV:
+        yield convolution.called
+    if target.attentions and group.kind is Kind.ATTENTION:
+        yield attention.called

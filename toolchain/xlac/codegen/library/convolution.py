@@ -1,0 +1,143 @@
+"""Convolutions that the target's library computes, with what follows them."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from xlac.codegen.core import operands
+from xlac.codegen.core.contraction import is_constant
+from xlac.codegen.core.elements import row_major
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.operands import View
+from xlac.codegen.library.after import Parts, over_result, parts
+from xlac.codegen.library.call import call, epilogue_of, of_type
+from xlac.codegen.library.refused import Refused
+from xlac.fusion import cost
+from xlac.fusion.group import Group, Packed, Scheduled
+from xlac.ir.dims import Dim, Shape, at_opt, bounds, static
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ops.reduction.contraction import Conv
+from xlac_sdk.dtypes import DType
+from xlac_sdk.libraries.convolution import CONVOLUTION, Convolution
+from xlac_sdk.libraries.product import RELU, Products
+from xlac_sdk.programs.strided import Strided
+from xlac_sdk.target import Target
+
+DEEPEST = 3  # spatial axes that libraries take
+
+
+def called(group: Group, target: Target) -> Scheduled:
+    """One call that computes the whole group. Raises Refused where a kernel has to be generated."""
+    hero, op = group.hero, group.hero.op
+    assert isinstance(op, Conv)
+    library = of_type(hero, target.convolutions, "convolutions")
+    if library.rounds and not target.fast:
+        raise Refused(f"only precision: fast makes convolutions of {library.operands} by {library.library} worth it: it may then round to tf32")
+    _check(hero, op, library)
+    after = epilogue_of(group, library.library)
+    x, kernel = operands.resolve(hero.inputs[0], group), _kernel(hero.inputs[1], group, op)
+    if x is None or kernel is None:
+        raise Refused("an operand is in an order that no strides say")
+    found = parts(after, library, target.fast, frozenset({op.layout[2].index("C")}))
+    if found.scale != 1:
+        raise Refused(f"{library.library} scales no convolution")
+    return _call(after, x, kernel, found, library, target.fast)
+
+
+def _check(hero: Node, op: Conv, library: Products) -> None:
+    """Raises Refused for convolutions that the library does not have, or that are too small for it."""
+    name, (x, kernel) = library.library, (dict(zip(letters, node.shape, strict=True)) for letters, node in zip(op.layout, hero.inputs, strict=False))
+    if op.batch_groups > 1 or any(step != 1 for step in op.lhs_dilation):
+        raise Refused(f"{name} spreads no input and groups no batch")
+    if min((*op.low, *op.high), default=0) < 0:
+        raise Refused(f"{name} has no padding that crops")
+    if not 1 <= len(op.spatial) <= DEEPEST:
+        raise Refused(f"{name} convolves along 1 to {DEEPEST} axes")
+    channels, filters = at_opt(kernel["I"]), at_opt(kernel["O"]) // op.feature_groups
+    if min(channels, filters) < library.least:
+        raise Refused(f"{channels} channels and {filters} filters of a group are fewer than the {library.least} from which {name} is taken")
+    flops = cost.flops(hero)
+    if flops < library.flops:
+        raise Refused(f"{flops:,} flops are fewer than the {library.flops:,} from which {name} is taken")
+    if any(bounds(extent)[0] < 1 for extent in (*(x[letter] for letter in op.spatial), *kernel.values())):
+        raise Refused("there may be nothing to sum")
+
+
+def _call(after: Epilogue, x: View, kernel: View, found: Parts, library: Products, fast: bool) -> Scheduled:
+    hero, op, (output,) = after.hero, after.hero.op, after.group.outputs
+    assert isinstance(op, Conv)
+    bias = found.bias
+    if bias is not None and any(step != (letter == "C") for step, letter in zip(bias.strides, op.layout[2], strict=True)):
+        raise Refused("what is added is neither one number for each filter, nor of the result's shape")
+    if found.addend is not None and any(step == 0 and extent != 1 for step, extent in zip(found.addend.strides, hero.shape, strict=True)):
+        raise Refused("what is added is repeated along some axes of the result")
+    of_x, of_kernel, of_result = ("NC" + op.spatial, "OI" + op.spatial, "NC" + op.spatial)
+
+    def strided(view: View, dtype: DType, extents: Shape, letters: str, wanted: str) -> Strided:
+        order = [letters.index(letter) for letter in wanted]
+        return Strided(dtype, tuple(extents[a] for a in order), tuple(view.strides[a] for a in order), view.offset)
+
+    if not (_dense(x.strides, hero.inputs[0].shape) and _dense(kernel.strides, hero.inputs[1].shape)):
+        raise Refused("an operand is a part of what is in memory, or repeated")
+    place = View(output, over_result(after, output, row_major(output.shape)))
+    convolution = Convolution(
+        strided(x, library.operands, hero.inputs[0].shape, op.layout[0], of_x),
+        strided(kernel, library.operands, hero.inputs[1].shape, op.layout[1], of_kernel),
+        strided(place, output.type.dtype, hero.shape, op.layout[2], of_result),
+        op.strides, op.low, op.high, op.rhs_dilation, op.feature_groups,
+        None if found.addend is None else strided(found.addend, output.type.dtype, hero.shape, op.layout[2], of_result),
+        _type(bias), bias.offset if bias else 0, found.activation, library.workspace, fast,
+    )  # fmt: skip
+    _check_ends(convolution, library)
+    views = (x, kernel, found.addend, bias)
+    return call(after, {CONVOLUTION: convolution}, views, library.library, library.workspace, whole=(x, kernel, bias))
+
+
+def _check_ends(convolution: Convolution, library: Products) -> None:
+    """Raises Refused for what follows a convolution where channels are not side by side, but for a bias of the result's type
+    with a residual before it and relu after it: all that libraries have kernels for in any layout."""
+    if all(side.strides[1] == 1 for side in (convolution.x, convolution.result)):
+        return
+    follows = convolution.addend is not None or bool(convolution.activation)
+    if convolution.activation in ("", RELU) and convolution.bias in ((convolution.result.dtype,) if follows else (convolution.result.dtype, None)):
+        return
+    raise Refused(f"{library.library} ends in a bias of the result's type, perhaps with relu, where channels are apart in memory")
+
+
+def _type(bias: View | None) -> DType | None:
+    return bias.value.type.dtype if bias is not None and isinstance(bias.value, Node) else None
+
+
+def _dense(strides: Shape, extents: Shape) -> bool:
+    """Whether a tensor has all elements of a stretch of memory, in any order of its axes."""
+    reached: Dim = 1
+    for step, extent in sorted(zip(strides, extents, strict=True), key=lambda axis: at_opt(axis[0])):
+        if extent == 1:
+            continue
+        if step != reached:
+            return False
+        reached = step * extent
+    return True
+
+
+def _kernel(node: Node, group: Group, op: Conv) -> View | None:
+    """A constant kernel laid out with each filter's channels side by side, as libraries want it; others as they lie."""
+    folded = operands.folded(node, group)
+    if folded is None and not is_constant(node):
+        return operands.resolve(node, group)
+    source, compute, key = (folded.value, folded.compute, folded.key) if folded else (node, None, "")
+    assert isinstance(source, Node)
+    letters = "O" + op.spatial + "I"
+    order = tuple(op.layout[1].index(letter) for letter in letters)
+    shape = static(node.shape)
+    steps = dict(zip(letters, row_major(tuple(shape[axis] for axis in order)), strict=True))
+
+    def make(array: Array) -> Array:
+        found = compute(array) if compute else array.reshape(shape)
+        return np.ascontiguousarray(found.transpose(order)).reshape(-1)
+
+    packed = Packed(node.type.dtype, prod(shape), (source,), make, f"filters {order} of {shape} {key}")
+    return View(packed, tuple(steps[letter] for letter in op.layout[1]))

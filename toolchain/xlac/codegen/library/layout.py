@@ -1,0 +1,139 @@
+"""A contraction as products of matrices, each operand a stack of them in memory: what libraries take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xlac.codegen.core.elements import row_major
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.operands import View
+from xlac.codegen.library.after import Parts, over_result
+from xlac.codegen.library.refused import Refused
+from xlac.ir.dims import Dim, Shape, at_opt, bounds, most
+from xlac.ir.graph import Node
+from xlac_sdk.libraries.product import Matrices, Products
+
+LARGEST = 2**31 - 1  # rows, columns or matrices that libraries count
+LEFT, RIGHT, RESULT, ADDEND, BIAS = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Extents, and where everything lies, the result's columns side by side. Where that takes the operands the other way
+    round (the transposed result is the product of the transposed), `left` is the contraction's right operand."""
+
+    count: Dim
+    rows: Dim
+    columns: Dim
+    depth: Dim
+    views: tuple[View, View]
+    left: Matrices
+    right: Matrices
+    result: Matrices
+    addend: Matrices | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """An axis of the product: its extent, and how far a step moves in left, right, result, addend and bias."""
+
+    extent: Dim
+    steps: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """An axis of a contraction: its extent, and how far a step along it moves in each operand."""
+
+    extent: Dim
+    left: Dim
+    right: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """A contraction of two views: the axes of its result, in order, and those that are summed."""
+
+    left: View
+    right: View
+    axes: tuple[Walk, ...]
+    summed: tuple[Walk, ...]
+
+
+def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> Layout:
+    """Raises Refused for what is no product of matrices, or one that is too small to be worth a call."""
+    (output,) = after.group.outputs
+    nothing = (0,) * len(sums.axes)
+    others = (
+        over_result(after, output, row_major(output.shape)), found.addend.strides if found.addend else nothing,
+        found.bias.strides if found.bias else nothing,
+    )  # fmt: skip
+    axes = [_Axis(walk.extent, (walk.left, walk.right, *steps)) for walk, *steps in zip(sums.axes, *others, strict=True)]
+    depth = _one(_merged(_Axis(walk.extent, (walk.left, walk.right, 0, 0, 0)) for walk in sums.summed), "summed terms", library)
+    if bounds(depth.extent)[0] < 1:
+        raise Refused("there may be nothing to sum")
+    return _arranged(axes, depth, (sums.left, sums.right), output, found, library)
+
+
+def _arranged(
+    axes: list[_Axis], depth: _Axis, views: tuple[View, View], output: Node, found: Parts, library: Products
+) -> Layout:
+    batch = _merged(axis for axis in axes if axis.steps[LEFT] != 0 and axis.steps[RIGHT] != 0)
+    down = _merged(axis for axis in axes if axis.steps[RIGHT] == 0)
+    across = _merged(axis for axis in axes if axis.steps[LEFT] == 0 and axis.steps[RIGHT] != 0)
+    for side in (down, across):  # what no stride joins is a batch whose other operand stays where it is
+        if len(side) == 2 and not batch:
+            batch.append(side.pop(0))
+    rows, columns = _one(down, "rows", library), _one(across, "columns", library)
+    if len(batch) > 1:
+        raise Refused(f"{library.library} steps through a batch along one axis, and there are {len(batch)}")
+    count = batch[0] if batch else _Axis(1, (0,) * 5)
+    sides = (LEFT, RIGHT)
+    if columns.steps[RESULT] != 1:
+        rows, columns, sides, views = columns, rows, (RIGHT, LEFT), views[::-1]
+    if max(most(axis.extent) for axis in (count, rows, columns, depth)) > LARGEST:
+        raise Refused(f"{library.library} counts up to {LARGEST:,}")
+
+    def matrices(which: int, down: _Axis, across: _Axis, offset: Dim = 0) -> Matrices:
+        steps = down.steps[which], across.steps[which]
+        if 1 not in steps or any(isinstance(step, int) and step < 1 for step in steps):
+            raise Refused("an operand's rows and columns are both apart in memory, or overlap")
+        dtype = library.operands if which in (LEFT, RIGHT) else output.type.dtype
+        return Matrices(dtype, *steps, count.steps[which], offset)
+
+    addend = None
+    if found.addend is not None:
+        addend = matrices(ADDEND, rows, columns, found.addend.offset)
+        if count.extent != 1 and addend.batch == 0:
+            raise Refused("one matrix is added to all of a batch")
+    if any(side.columns != 1 for side in (addend, matrices(RESULT, rows, columns)) if side is not None):
+        raise Refused("the result, or what is added to it, has its columns apart in memory")
+    if found.bias is not None and (columns.steps[BIAS], rows.steps[BIAS], count.steps[BIAS]) != (1, 0, 0):
+        raise Refused("what is added is neither one row for all rows, nor a matrix")
+    return Layout(
+        count.extent, rows.extent, columns.extent, depth.extent, views, matrices(sides[0], rows, depth, views[0].offset),
+        matrices(sides[1], depth, columns, views[1].offset), matrices(RESULT, rows, columns), addend,
+    )  # fmt: skip
+
+
+def _merged(axes: Iterable[_Axis]) -> list[_Axis]:
+    """Axes that everything crosses as one become one; axes of one element disappear."""
+    found: list[_Axis] = []
+    for axis in sorted(axes, key=lambda axis: -at_opt(axis.steps[RESULT] or axis.steps[LEFT])):
+        if axis.extent == 1:
+            continue
+        if found and all(a == b * axis.extent for a, b in zip(found[-1].steps, axis.steps, strict=True)):
+            axis = _Axis(found.pop().extent * axis.extent, axis.steps)
+        found.append(axis)
+    return found
+
+
+def _one(found: list[_Axis], what: str, library: Products) -> _Axis:
+    """The one axis that merged ones are. Raises Refused where they are not one, or it is short."""
+    if len(found) > 1:
+        raise Refused(f"the {what} are along {len(found)} axes that no stride joins")
+    usual = at_opt(found[0].extent) if found else 1
+    if not found or usual < library.least:
+        raise Refused(f"{usual} {what} are fewer than the {library.least} from which {library.library} is taken")
+    return found[0]

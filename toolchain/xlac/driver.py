@@ -1,0 +1,218 @@
+"""Model to executable: every stage, in order."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from xlac.cache.fingerprint import key_of
+from xlac.cache.store import Cache
+from xlac.codegen.gpu.core.instructions import permitted
+from xlac.codegen.kernel_dedup import Schedules
+from xlac.frontends.loader import load
+from xlac.fusion.group import Partition
+from xlac.fusion.partition import partition
+from xlac.ir.dims import UNBOUNDED, OpenSize
+from xlac.memory.alternate import caches
+from xlac.memory.limit import check_addressable
+from xlac.memory.planner import plan
+from xlac.model import Model, Undecided
+from xlac.passes.capture import captured
+from xlac.passes.checks.insert import facts as checks_told
+from xlac.passes.checks.insert import watched
+from xlac.passes.narrow import narrowed
+from xlac.passes.pipeline import Observer, optimize
+from xlac.passes.quantize import Quantised, quantised
+from xlac.passes.rewrite.trace import Trace
+from xlac.passes.specialize import substituted
+from xlac.passes.weights import Weights
+from xlac.program_variants import Variant, merged
+from xlac.runtime.compiled import Compiled
+from xlac.runtime.specialization import Specializing
+from xlac.runtime.variants import asked, checked
+from xlac.settings import settings
+from xlac.support.failures import Asked, kinds
+from xlac.support.gc_pause import paused
+from xlac_sdk.backend import Backend
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.verify import verify_program
+from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.sizes import determined
+from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
+from xlac_sdk.support.limits import look, within
+from xlac_sdk.target import Request, Target
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowered:
+    """A program and what it was made from: what `explain`, `inspect` and `build` show."""
+
+    model: Model
+    target: Target
+    partition: Partition
+    schedules: Schedules
+    program: Program
+    quantised: Quantised | None = None
+
+
+@paused()
+def compile(
+    source: object,
+    target: str = "cpu",
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+    sizes: Literal["specialize", "symbolic"] = "specialize",
+    variants: Sequence[Mapping[str, int]] = (),
+    threads: int | None = None,
+    cpu: str = "",
+    triple: str = "",
+    arch: str = "",
+    precision: str = "",
+    max_compile_seconds: float | None = None,
+    max_compile_memory: int | None = None,
+    checked: Asked = None,
+) -> Compiled | Specializing:
+    """What `xlac.compile` does (`kept.py` says what it takes and raises) when nothing kept on disk answers."""
+    asked(variants, sizes)
+    backend = find(target)
+    looked = kinds(checked)
+    facts = backend.target(Request(cpu=cpu, triple=triple, arch=arch, threads=threads or settings().threads))
+
+    def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
+        with within(max_compile_seconds, max_compile_memory):
+            again = load(source, dims={**(dims or {}), **sizes}, params={**(params or {}), **values}, precision=precision) if model is None else model
+            return executable(lower(watched(specialized(again, sizes), looked), facts), backend)
+
+    model = None
+    with within(max_compile_seconds, max_compile_memory):
+        try:
+            model = load(source, dims=dims, params=params, precision=precision)
+        except Undecided as undecided:
+            if variants:
+                raise
+            return Specializing(undecided.interface, made)
+        if model.dims and sizes == "specialize":
+            return Specializing(model.interface, made)
+        return executable(lower(watched(unfixed(model), looked), facts, variants=variants), backend)
+
+
+def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
+    """The model with its open sizes fixed: as given, or else at their `opt`."""
+    return fixed(model, {name: (sizes or {}).get(name, symbol.opt) for name, symbol in model.dims.items()})
+
+
+def fixed(model: Model, sizes: Mapping[str, int]) -> Model:
+    """The model with these of its open sizes fixed."""
+    left = {name: symbol for name, symbol in model.dims.items() if name not in sizes}
+    return replace(model, graph=substituted(model.graph, sizes), dims=left) if sizes else model
+
+
+def unfixed(model: Model) -> Model:
+    """The model for one program of all its sizes. Those that no input's shape tells are fixed at their `opt`, and the
+    others narrowed to those for which every value has a size.
+
+    Raises LimitError for a size without a bound: memory is planned for the largest.
+    """
+    told = determined(node.type.shape for node in model.inputs)
+    graph = substituted(model.graph, {name: s.opt for name, s in model.dims.items() if name not in told})
+    dims = {name: symbol for name, symbol in model.dims.items() if name in told}
+    for name, symbol in dims.items():
+        if symbol.max >= UNBOUNDED:
+            problem = f"size '{name}' has no max, and memory is planned for the largest"
+            hint = f"declare one, or narrow it: --dim {name}={symbol.min}..{max(symbol.opt, 1)}"
+            raise LimitError(Diagnostic("XL4021", problem, hint=hint))
+    graph, dims = narrowed(graph, dims)
+    return replace(model, graph=graph, dims=dims)
+
+
+def lower(
+    model: Model, target: Target, *, variants: Sequence[Mapping[str, int]] = (), observers: Sequence[Observer] = (),
+    trace: Trace | None = None, until: str | None = None, start: str | None = None, fuse: bool = True, int8: bool = False,
+) -> Lowered:  # fmt: skip
+    """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
+
+    Sizes left open (see `unfixed`) are open in the program: every call chooses them. For calls that have the sizes of
+    one of the `variants`, it has steps made for those. What `observers` see, and `trace` records, is of the others.
+    Without `fuse` every node gets a kernel of its own: what fused programs are compared with. With `int8` the weights
+    of contractions are 8-bit integers, and `Lowered.quantised` says which.
+    """
+    chosen, schedules = checked(variants, model.dims), Schedules(permitted(replace(target, fast=model.precision == "fast"), model.precision))
+    lowered = _lower(model, schedules, observers, trace, until, start, fuse, int8)
+    if not chosen:
+        return lowered
+    made = [
+        Variant(sizes, _lower(fixed(model, sizes), schedules, (), None, until, start, fuse, int8).program) for sizes in chosen
+    ]
+    program = merged(lowered.program, made)
+    check_addressable(program)
+    return replace(lowered, program=program)
+
+
+def _lower(
+    model: Model, schedules: Schedules, observers: Sequence[Observer], trace: Trace | None, until: str | None,
+    start: str | None, fuse: bool, int8: bool,
+) -> Lowered:  # fmt: skip
+    """One model to one program; groups of the same structure share the kernels of `schedules`."""
+    target = schedules.target
+    weights = Weights.over(model.weights)
+    with paused(), _known_sizes():
+        graph = optimize(
+            model.graph, target, weights=weights, precision=model.precision, observers=observers, trace=trace,
+            until=until, start=start,
+        )  # fmt: skip
+        scheduled, done = quantised(captured(graph), weights) if int8 else (captured(graph), None)
+        look("fusion")
+        groups = partition(scheduled, target, fuse=fuse)
+        look("schedules and the memory plan")
+        program = plan(groups, schedules, weights, model.state, model.dims.values(), caches(target))
+        check_addressable(program)
+        if model.checks:  # no temporary is read before it is written, too
+            verify_program(program)
+        told = {"precision": model.precision, "extents": model.extents, "forms": model.forms, **checks_told(model)}
+        program = replace(program, facts={**program.facts, **{key: value for key, value in told.items() if value}})
+    return Lowered(replace(model, graph=graph, weights=weights), target, groups, schedules, program, done)
+
+
+@contextmanager
+def _known_sizes() -> Iterator[None]:
+    """Says of what cannot be made for open sizes (random bits are an example) which size it was."""
+    try:
+        yield
+    except OpenSize as error:
+        raise UnsupportedError(Diagnostic("XL5010", str(error), hint="give it with --dim")) from None
+
+
+def executable(lowered: Lowered, backend: Backend) -> Compiled:
+    """Program to something that runs: emit, build, load. What was built before is taken from the cache."""
+    program, target = lowered.program, lowered.target
+    with paused():
+        look("writing the code")
+        sources = backend.emit(program, target)
+    now = settings()
+    cache = None if now.cache is None else Cache(now.cache, now.cache_bytes)
+    key = key_of(backend, target, sources) if cache else ""
+    found = cache.find(key) if cache else None
+    if found is not None:
+        with suppress(OSError, XlacError):  # another process has thrown it away since: it is made again
+            return Compiled(program, target, backend.load(Path(found), program, target), Path(found))
+    with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
+        look("building the code")
+        made = Path(folder)
+        artifact = backend.build(sources, made)
+        look("loading the code")
+        code = backend.load(artifact, program, target)
+        look("keeping the code")
+        place = cache.keep(key, program.name, backend, lambda room: _copied(artifact, made, room)) if cache else None
+    return Compiled(program, target, code, None if place is None else Path(place))
+
+
+def _copied(artifact: Path, made: Path, room: Path) -> Path:
+    """Copies all that was made into another folder; where the artefact is there."""
+    shutil.copytree(made, room, dirs_exist_ok=True)
+    return room / artifact.relative_to(made)

@@ -1,0 +1,75 @@
+"""Which front door opens what a user brought: told by the kind of object, or by the file's suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from xlac.frontends.foreign_files import refuse
+from xlac.ir.origins import spread
+from xlac.model import Model, chosen_precision
+from xlac.support.extras import needed
+from xlac_sdk.support.files import regular
+from xlac_sdk.support.limits import OPERATIONS, look, within
+
+READERS = {
+    ".onnx": "xlac.frontends.onnx",
+    ".mlir": "xlac.frontends.stablehlo",
+    ".mlirbc": "xlac.frontends.stablehlo",
+    ".pt2": "xlac.frontends.torch",
+}
+"""The module whose `load` reads files of a suffix; every other file is a spec."""
+SPECS = "xlac.spec.load"
+
+
+def load(
+    source: object,
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+    allow_outside: bool = False,
+    training: bool = False,
+    precision: str = "",
+    weights: bool = True,
+) -> Model:
+    """A model from a file, or from an object that one of the importers knows. A Model is returned as it is.
+
+    `dims` fixes or narrows symbolic sizes. `params` overrides the build-time constants of a spec; of an imported
+    model it fixes inputs to values. With `training`, a spec may have a section that says how it is trained. `precision`
+    is "default" or "fast" whatever a spec says, "" as it says. Without `weights` a spec's files of weights are not opened.
+    Raises SourceError.
+    """
+    if isinstance(source, Model):
+        return as_precise(source, precision)
+    with needed(f"'{Path(source).name}'" if isinstance(source, str | Path) else "this model"):
+        reader: Any = import_module(_reader(source))
+    opened = Path(source) if isinstance(source, str) else source
+    if isinstance(opened, Path):
+        regular(opened)
+        refuse(opened, opened.suffix.lower() if opened.suffix.lower() in READERS else "spec")
+    with within(operations=OPERATIONS):
+        look("reading the model")
+        without = {} if weights or _reader(source) != SPECS else {"weights": False}
+        with needed(f"'{opened.name}'" if isinstance(opened, Path) else "this model"):
+            found: Model = reader.load(opened, dims=dims, params=params, allow_outside=allow_outside, training=training, **without)
+    return as_precise(replace(found, graph=spread(found.graph)), precision)
+
+
+def as_precise(model: Model, precision: str) -> Model:
+    """The model at a precision of PRECISIONS, or its own when that is "". Raises SourceError for any other."""
+    return replace(model, precision=chosen_precision(precision)) if precision != "" else model
+
+
+def _reader(source: object) -> str:
+    if isinstance(source, str | Path):
+        return READERS.get(Path(source).suffix.lower(), SPECS)
+    home = type(source).__module__  # told by name, without importing a library to ask
+    if home.partition(".")[0] == "onnx":
+        return READERS[".onnx"]
+    if home.startswith("torch.export"):
+        return READERS[".pt2"]
+    known = "a file, an xlac.Model, an onnx.ModelProto or a program of torch.export"
+    raise TypeError(f"a model is {known}, not {type(source).__name__}")

@@ -1,0 +1,1 @@
+"""What an .onnx file holds, as plain data."""

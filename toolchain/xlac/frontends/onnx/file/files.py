@@ -1,0 +1,77 @@
+"""The file of an ONNX model and the files of data beside it, mapped into memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from xlac.frontends.onnx.file.messages import messages
+from xlac.frontends.onnx.file.wire import Malformed, without_data
+from xlac.ir.op import ShapeError
+from xlac.support.dependencies import mapped
+from xlac_sdk.source import Diagnostic, SourceError
+
+
+class Files:
+    """Where the data of a model's tensors is. Without a path the model is in memory and may not name files."""
+
+    def __init__(self, path: Path | None = None, allow_outside: bool = False) -> None:
+        self.path = path
+        self.allow_outside = allow_outside
+        self.own = os.urandom(16).hex()  # what the tensors of the model's own file give as their location
+        self._maps: dict[Path, memoryview] = {}
+
+    def model(self) -> Any:
+        """The ModelProto, the data of its tensors left in the file. Raises SourceError."""
+        from google.protobuf.message import DecodeError
+
+        assert self.path is not None
+        try:
+            proto = messages().ModelProto.FromString(without_data(self._map(self.path), self.own))
+        except (Malformed, DecodeError) as error:
+            raise SourceError(Diagnostic("XL7001", f"{self.path} is no ONNX model: {error}")) from None
+        except OSError as error:
+            raise SourceError(Diagnostic("XL3001", f"{self.path} cannot be read: {error.strerror}")) from None
+        if not proto.HasField("graph"):
+            raise SourceError(Diagnostic("XL7001", f"{self.path} is no ONNX model: it has no graph"))
+        return proto
+
+    def external(self, tensor: Any) -> memoryview:
+        """The bytes of a tensor whose data is not in it. Raises ShapeError."""
+        told = {entry.key: entry.value for entry in tensor.external_data}
+        location = told.get("location", "")
+        try:
+            offset, length = int(told.get("offset", "0")), int(told.get("length", "-1"))
+        except ValueError:
+            raise ShapeError(f"the place of its data is {told}") from None
+        assert self.path is not None or location != self.own
+        data = self._map(self.path) if location == self.own and self.path is not None else self._beside(location)
+        length = len(data) - offset if length < 0 else length
+        if offset < 0 or length < 0 or offset + length > len(data):
+            raise ShapeError(f"its data, {length} bytes from {offset} on, lies outside '{location}', which has {len(data)}")
+        return data[offset : offset + length]
+
+    def _beside(self, location: str) -> memoryview:
+        """A file of data, which must lie in the model's folder unless the user lets it be elsewhere."""
+        if self.path is None:
+            raise ShapeError("its data is in another file, and a model in memory has no folder", hint="load the data first, or give the path")
+        folder = self.path.parent.resolve()
+        try:
+            file = (folder / location).resolve()
+            there = bool(location) and file.is_file()
+        except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+            raise ShapeError(f"its data is in {location!r}, which is no name of a file: {error}") from None
+        if not (self.allow_outside or file.is_relative_to(folder)):
+            raise ShapeError(f"its data is in '{location}', outside the model's folder", hint="--allow-outside permits that")
+        if not there:
+            raise ShapeError(f"its data is in '{location}', which is no file")
+        try:
+            return self._map(file)
+        except OSError as error:
+            raise ShapeError(f"its data is in '{location}', which cannot be read: {error.strerror}") from None
+
+    def _map(self, file: Path) -> memoryview:
+        if file not in self._maps:
+            self._maps[file] = mapped(file)
+        return self._maps[file]

@@ -1,0 +1,115 @@
+"""ONNX's tensors as arrays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xlac.frontends.onnx.file.dtypes import CODED, DTYPES, LISTED, NAMES
+from xlac.frontends.onnx.file.files import Files
+from xlac.frontends.onnx.file.messages import messages
+from xlac.frontends.onnx.limits import check_size
+from xlac.ir.op import Array, ShapeError
+
+PACKED = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
+"""Types of which a byte holds several elements, by their bits."""
+
+FILLED = 1 << 30  # bytes that a sparse tensor may become
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The codes of a tensor whose element type we hold as codes."""
+
+    codes: Array
+    format: str
+
+
+def array_of(tensor: Any, files: Files) -> Array | Encoded:
+    """The numbers of a TensorProto, without a copy where they are in a file. Raises ShapeError."""
+    try:
+        return _array(tensor, files)
+    except ShapeError as error:
+        raise ShapeError(f"tensor '{tensor.name}': {error}", hint=error.hint) from None
+    except (ValueError, TypeError) as error:
+        raise ShapeError(f"tensor '{tensor.name}' makes no sense: {error}") from None
+
+
+def _array(tensor: Any, files: Files) -> Array | Encoded:
+    number, shape = tensor.data_type, tuple(tensor.dims)
+    if number in NAMES or number not in DTYPES | CODED:
+        raise ShapeError(f"its element type is {type_name(number)}")
+    check_size(shape, 1)
+    codes = CODED.get(number)
+    dtype = (codes[1] if codes else DTYPES[number]).numpy
+    count = math.prod(shape)
+    if tensor.data_location == 1 or tensor.HasField("raw_data"):
+        raw = files.external(tensor) if tensor.data_location == 1 else memoryview(tensor.raw_data)
+        found = _unpacked(raw, number, count) if number in PACKED else np.frombuffer(raw, _little(dtype))
+    else:
+        found = _listed(tensor, dtype)
+    if found.size != count:
+        raise ShapeError(f"it holds {found.size} elements, and its shape {list(shape)} asks for {count}")
+    found = found.reshape(shape)
+    return Encoded(found, codes[0]) if codes else found
+
+
+def _listed(tensor: Any, dtype: np.dtype[Any]) -> Array:
+    """Elements that a field lists one by one; halves as the numbers of their bits, complex ones as pairs."""
+    field = LISTED.get(tensor.data_type, "int32_data")
+    listed = np.asarray(getattr(tensor, field))
+    if tensor.data_type in PACKED:
+        return _unpacked(memoryview(listed.astype(np.uint8).tobytes()), tensor.data_type, math.prod(tensor.dims))
+    if field == "int32_data" and (dtype.kind == "f" or dtype.name == "bfloat16"):
+        return listed.astype(np.uint16).view(dtype)
+    return listed.astype(dtype)
+
+
+def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """ONNX's files are little-endian on every machine."""
+    return dtype if dtype.isbuiltin != 1 else dtype.newbyteorder("<")
+
+
+def _unpacked(raw: memoryview, number: int, count: int) -> Array:
+    """Elements of 2 or 4 bits, the first in the lowest bits, as one code in each byte."""
+    bits = PACKED[number]
+    each = 8 // bits
+    packed = np.frombuffer(raw, np.uint8)
+    if not 0 <= packed.size * each - count < each:
+        raise ShapeError(f"it holds {packed.size} bytes for {count} elements of {bits} bits")
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    found = (packed[:, None] >> shifts & ((1 << bits) - 1)).reshape(-1)[:count]
+    if CODED[number][1].is_signed:
+        return ((found << (8 - bits)).view(np.int8) >> (8 - bits)).astype(np.int8)
+    return found
+
+
+def dense(sparse: Any, files: Files) -> Array:
+    """A SparseTensorProto with its zeros. Raises ShapeError."""
+    values, indices = array_of(sparse.values, files), array_of(sparse.indices, files)
+    shape = tuple(sparse.dims)
+    if isinstance(values, Encoded) or isinstance(indices, Encoded) or values.ndim != 1 or indices.dtype != np.int64:
+        raise ShapeError(f"sparse tensor '{sparse.values.name}' is not a list of values with i64 positions")
+    check_size(shape, values.dtype.itemsize, FILLED)
+    found = np.zeros(shape, values.dtype)
+    if indices.ndim == 2 and indices.shape == (values.size, len(shape)):
+        bounds = np.asarray(shape)
+        inside = ((indices >= 0) & (indices < bounds)).all()
+        places = np.ravel_multi_index(tuple(indices.T), shape) if inside and values.size else np.zeros(0, np.int64)
+    elif indices.shape == (values.size,):
+        inside = ((indices >= 0) & (indices < found.size)).all()
+        places = indices
+    else:
+        raise ShapeError(f"sparse tensor '{sparse.values.name}' has positions of shape {list(indices.shape)} for {values.size} values")
+    if not inside:
+        raise ShapeError(f"sparse tensor '{sparse.values.name}' has a position outside its shape {list(shape)}")
+    found.reshape(-1)[places] = values
+    return found
+
+
+def type_name(number: int) -> str:
+    known = messages().TensorProto.DataType
+    return NAMES.get(number) or (known.Name(number).lower() if number in known.values() else str(number))

@@ -1,0 +1,77 @@
+"""Bodies of If, Loop and Scan as closed graphs: what they read of the graph around them becomes inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xlac.frontends.onnx.graph.scope import Captures, Scope
+from xlac.frontends.onnx.graph.values import Value, mapped, nodes
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import ShapeError
+from xlac.ops import build
+from xlac.ops.tensor.leaf import Param
+
+if TYPE_CHECKING:
+    from xlac.frontends.onnx.importer import Importer, Trial
+
+
+@dataclass(slots=True)
+class Body:
+    """A body as it was imported: its parameters, what it captured (outside -> inside), and what came of it."""
+
+    params: tuple[Node, ...]
+    captures: Captures
+    trial: Trial
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        assert self.trial.values is not None
+        return self.trial.values
+
+    @property
+    def plain(self) -> bool:
+        """Whether it could be imported, and gives plain tensors."""
+        return self.trial.values is not None and all(isinstance(v, Node) for v in self.trial.values)
+
+    def outputs(self) -> tuple[Node, ...]:
+        """What it gives, of a body that is plain."""
+        assert self.plain
+        return tuple(v for v in self.values if isinstance(v, Node))
+
+
+def fresh(value: Value, name: str) -> Value:
+    """A value of the same kind and types whose nodes are new parameters, called by the name and a number each."""
+    return mapped(value, {node: build.param(f"{name}_{n}", node.type.dtype, node.shape) for n, node in enumerate(nodes(value))})
+
+
+def imported(importer: Importer, graph: Any, inputs: Sequence[Value]) -> Body:
+    """A body whose inputs have these values, made of parameters and constants."""
+    params = tuple(node for value in inputs for node in nodes(value) if isinstance(node.op, Param))
+    importer.known.outside |= dict.fromkeys(params)
+    captures = Captures(importer.known)
+    scope = Scope(outer=importer.scope, versions=importer.scope.versions, captures=captures)
+    scope.values = named(graph, inputs)
+    trial = importer.tried(lambda: importer.body(graph, scope))
+    return Body(params, captures, trial)
+
+
+def named(graph: Any, inputs: Sequence[Value]) -> dict[str, Value | None]:
+    """The inputs of a body by name. Raises ShapeError when there are not as many."""
+    if len(graph.input) != len(inputs):
+        raise ShapeError(f"the body takes {len(graph.input)} inputs, and gets {len(inputs)}")
+    return {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
+
+
+def closed(name: str, params: Sequence[Node], captures: Captures, outside: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+    """The graph of a body whose last inputs are the nodes `outside`, of which it captured some."""
+    rest = [captures.inside.get(node) or build.param(f"unused{n}", node.type.dtype, node.shape) for n, node in enumerate(outside)]
+    return Graph(name, (*params, *rest), {f"y{n}": node for n, node in enumerate(outputs)})
+
+
+def inline(importer: Importer, graph: Any, inputs: Sequence[Value]) -> tuple[Value, ...]:
+    """A body's outputs, its nodes standing among those of the graph around it."""
+    scope = Scope(outer=importer.scope, versions=importer.scope.versions)
+    scope.values = named(graph, inputs)
+    return importer.body(graph, scope)

@@ -1,0 +1,116 @@
+"""One node of an ONNX graph, as the function that builds its meaning sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from xlac.frontends.known import DataDependent
+from xlac.frontends.onnx.graph.values import Coded, Ragged, Value, described
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, ShapeError
+from xlac_sdk.dtypes import DType
+
+if TYPE_CHECKING:
+    from xlac.frontends.onnx.importer import Importer
+
+REQUIRED: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Inputs (None where left out), attributes and the version of the operator set of one node."""
+
+    operator: str
+    domain: str
+    version: int
+    inputs: tuple[Value | None, ...]
+    attributes: dict[str, Any]
+    outputs: tuple[str, ...]
+    importer: Importer
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, number: int) -> Node:
+        """The input of a number, which must be there and be a plain tensor."""
+        found = self.get(number)
+        if found is None:
+            raise ShapeError(f"input {number} is missing")
+        return found
+
+    def __iter__(self) -> Iterator[Node]:
+        """Every input, each of which must be a plain tensor."""
+        return (self[number] for number in range(len(self.inputs)))
+
+    def given(self, number: int) -> Value | None:
+        """The input of a number, of whatever kind; None when it is left out."""
+        return self.inputs[number] if number < len(self.inputs) else None
+
+    def get(self, number: int) -> Node | None:
+        """The input of a number as a plain tensor, or None when it is left out."""
+        found = self.given(number)
+        if found is None or isinstance(found, Node):
+            return found
+        if isinstance(found, Ragged):
+            raise DataDependent(f"input {number} is {described(found)}, which {self.operator} does not take")
+        raise ShapeError(f"input {number} is {described(found)}, which {self.operator} does not take here")
+
+    def coded(self, number: int) -> Node | Coded:
+        """The input of a number, a plain tensor or one of a type that is held as codes."""
+        found = self.given(number)
+        return found if isinstance(found, Coded) else self[number]
+
+    def attr(self, name: str, default: Any = REQUIRED) -> Any:
+        """An attribute as Python has it: int, float, str, bytes, list of these, array, or GraphProto."""
+        found = self.attributes.get(name, default)
+        if found is REQUIRED:
+            raise ShapeError(f"attribute '{name}' is missing", attribute=name)
+        return found
+
+    def wants(self, number: int) -> bool:
+        """Whether the node names its output of a number."""
+        return number < len(self.outputs) and self.outputs[number] != ""
+
+    def value(self, number: int) -> Array:
+        """The numbers of an input, which must follow from constants and static sizes (else see `dims`)."""
+        found = self.importer.known.array(self[number])
+        if found.dtype == object:
+            raise DataDependent(f"input {number} depends on a symbolic size, and must be a number here")
+        return found
+
+    def knows(self, number: int) -> Array | None:
+        """The numbers of an input where they are known, else None."""
+        found = self.get(number)
+        return None if found is None else self.importer.known.constant(found)
+
+    def dims(self, number: int) -> tuple[Dim, ...]:
+        """An integer input of rank 0 or 1 as sizes, which may be symbolic."""
+        return self.importer.known.dims(self[number])
+
+    def ints(self, number: int, attribute: str = "", default: Any = None) -> list[int] | None:
+        """Numbers that older versions give as an attribute and newer ones as an input; `default` where neither does."""
+        if self.given(number) is not None:
+            return [int(v) for v in np.asarray(self.value(number)).reshape(-1)]
+        found = self.attributes.get(attribute, default) if attribute else default
+        return None if found is None else [found] if isinstance(found, int) else [int(v) for v in found]
+
+    def dtype(self, name: str, default: DType | None = None) -> DType:
+        """The element type that an attribute names by its number in TensorProto.DataType."""
+        from xlac.frontends.onnx.file.dtypes import DTYPES
+        from xlac.frontends.onnx.file.tensors import type_name
+
+        if name not in self.attributes and default is not None:
+            return default
+        number = self.attr(name)
+        if number not in DTYPES:
+            self.fail(f"element type {type_name(number)} of '{name}' is not supported here")
+        return DTYPES[number]
+
+    def fail(self, message: str, hint: str = "") -> NoReturn:
+        """Ends the import of this node: the message is told with its name and place."""
+        raise ShapeError(message, hint=hint)

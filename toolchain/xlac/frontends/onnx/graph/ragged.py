@@ -1,0 +1,75 @@
+"""Tensors whose sizes data decides: how element-wise operators take them, and how they become what callers get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from xlac.frontends.known import DataDependent
+from xlac.frontends.onnx.graph.values import Ragged, Value
+from xlac.ir.dims import Dim, symbol, symbols, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError
+from xlac.ops import build
+
+if TYPE_CHECKING:
+    from xlac.frontends.onnx.graph.call import Call
+    from xlac.frontends.onnx.registry import Builder
+
+
+def lifted(builder: Builder, call: Call) -> tuple[Value, ...]:
+    """What an element-wise operator gives for inputs some of which are ragged: the same for all that have room."""
+    plain = tuple(i.node if isinstance(i, Ragged) else i for i in call.inputs)
+    found = builder(replace(call, inputs=plain))
+    results = found if isinstance(found, tuple) else (found,)
+    return tuple(_again(r, call.inputs) if isinstance(r, Node) else r for r in results)
+
+
+def _again(result: Node, inputs: Sequence[Value | None]) -> Value:
+    """The result with the counts of the inputs, by axes counted from the end."""
+    counts: dict[int, Node] = {}
+    for value in inputs:
+        if not isinstance(value, Ragged):
+            continue
+        for axis, count in value.counts:
+            spot = result.type.rank - value.node.type.rank + axis
+            if spot < 0:
+                raise DataDependent("the result lacks an axis whose size data decides")
+            if counts.setdefault(spot, count) is not count:
+                raise DataDependent(f"two sizes that data decides meet at axis {spot}")
+    for value in inputs:
+        shape = value.shape if isinstance(value, Node) else ()
+        for axis, size in enumerate(shape, result.type.rank - len(shape)):
+            if axis in counts and size != 1:
+                raise DataDependent(f"axis {axis} meets {size}, but data decides its size")
+    return Ragged(result, tuple(sorted(counts.items(), key=lambda entry: entry[0])))
+
+
+def count_of(value: Value | None, axis: int) -> Node | None:
+    """The real size of an axis where data decides it, as an i64 scalar."""
+    return dict(value.counts).get(axis) if isinstance(value, Ragged) else None
+
+
+def carried(value: Ragged, make: Callable[[Node], Node], row_major: bool) -> Ragged:
+    """What a view makes of a ragged tensor, if each axis whose size data decides stays whole; else raises DataDependent.
+
+    Where such an axis goes is seen from the shape that the view gives when its size is a symbol. `row_major` says that
+    the view may regroup elements, so that as many must lie before the axis as did.
+    """
+    shape: list[Dim] = list(value.node.shape)
+    marks = {axis: symbol(f"size of axis {axis}") for axis, _ in value.counts}
+    for axis, mark in marks.items():
+        shape[axis] = mark
+    try:
+        seen = make(build.param("probe", value.node.type.dtype, tuple(shape))).shape
+    except (ShapeError, ValueError) as error:
+        raise DataDependent(f"a size that data decides is in the way: {error}") from None
+    counts = []
+    for axis, count in value.counts:
+        own = symbols(marks[axis])
+        places = [place for place, size in enumerate(seen) if symbols(size) & own]
+        if len(places) != 1 or seen[places[0]] != marks[axis] or (row_major and volume(seen[: places[0]]) != volume(tuple(shape[:axis]))):
+            raise DataDependent(f"axis {axis}, whose size data decides, does not stay as it is")
+        counts.append((places[0], count))
+    return Ragged(make(value.node), tuple(sorted(counts, key=lambda entry: entry[0])))

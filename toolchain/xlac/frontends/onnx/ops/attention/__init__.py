@@ -1,0 +1,1 @@
+"""Attention in ONNX's forms."""

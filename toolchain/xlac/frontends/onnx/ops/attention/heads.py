@@ -1,0 +1,132 @@
+"""Attention in parts: heads apart and joined, scores, who may see whom, probabilities, and the mean of values.
+
+Tensors with heads apart are (batch, heads, time, width); there may be fewer heads of keys and values, each shared by
+as many neighbouring heads of queries. Scores are (batch, heads, queries, keys) in the compute type.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError
+from xlac.ops import build
+from xlac.ops.tensor.dynamic import DimSize
+from xlac_sdk.dtypes import DType
+
+
+def apart(x: Node, heads: int) -> Node:
+    """(batch, time, heads * width) with heads apart; what has rank 4 has them so."""
+    if x.type.rank == 4:
+        return x
+    if x.type.rank != 3 or heads < 1 or not isinstance(x.shape[2], int) or x.shape[2] % heads:
+        raise ShapeError(f"{x.type} does not divide into {heads} heads")
+    batch, time, width = x.shape
+    return build.transpose(build.reshape(x, (batch, time, heads, width // heads)), (0, 2, 1, 3))
+
+
+def joined(x: Node) -> Node:
+    """Heads apart as (batch, time, heads * width)."""
+    batch, heads, time, width = x.shape
+    return build.reshape(build.transpose(x, (0, 2, 1, 3)), (batch, time, heads * width))
+
+
+def grouped(x: Node, shared: Dim) -> Node:
+    """(batch, heads, a, b) as (batch, shared, heads / shared, a, b)."""
+    batch, heads, *rest = x.shape
+    if not isinstance(heads, int) or not isinstance(shared, int) or not shared or heads % shared:
+        raise ShapeError(f"{heads} heads of queries do not share {shared} heads of keys")
+    return build.reshape(x, (batch, shared, heads // shared, *rest))
+
+
+def scores(q: Node, k: Node, scale: float | None = None) -> Node:
+    """q k' * scale, which is 1 / sqrt(width) unless given."""
+    batch, heads, time, width = q.shape
+    if scale is None:
+        if not isinstance(width, int) or not width:
+            raise ShapeError(f"attention needs a known width, got {q.type}")
+        scale = 1 / math.sqrt(width)
+    found = build.dot(grouped(q, k.shape[1]), k, ((4,), (3,)), ((0, 1), (0, 1)), q.type.dtype.compute)
+    return build.mul(build.reshape(found, (batch, heads, time, k.shape[2])), scale)
+
+
+def values(weights: Node, v: Node) -> Node:
+    """Probabilities times values, in the values' type."""
+    batch, heads, time, _ = weights.shape
+    found = build.dot(grouped(build.cast(weights, v.type.dtype), v.shape[1]), v, ((4,), (2,)), ((0, 1), (0, 1)), v.type.dtype.compute)
+    return build.cast(build.reshape(found, (batch, heads, time, v.shape[3])), v.type.dtype)
+
+
+def capped(x: Node, cap: float) -> Node:
+    """Scores held between -cap and cap by tanh; 0 leaves them."""
+    return build.mul(build.apply1("tanh", build.div(x, cap)), cap) if cap else x
+
+
+# ---- who may see whom ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is added to scores, and which keys a query may see at all; both broadcast to the scores, None is no limit.
+
+    `blind` says that a query may see no key, which then gets zeros.
+    """
+
+    bias: Node | None = None
+    allowed: Node | None = None
+    blind: bool = False
+
+    def also(self, allowed: Node, blind: bool = False) -> Sight:
+        both = allowed if self.allowed is None else build.apply1("and", self.allowed, allowed)
+        return Sight(self.bias, both, self.blind or blind)
+
+    def applied(self, found: Node) -> Node:
+        """Scores with the bias added, and -inf where a query may not look."""
+        if self.bias is not None:
+            found = build.add(found, build.cast(self.bias, found.type.dtype))
+        return found if self.allowed is None else build.select(self.allowed, found, -np.inf)
+
+    def probabilities(self, found: Node) -> Node:
+        """The softmax of scores to which this was applied; zeros for a query that sees no key."""
+        weights = build.apply1("softmax", found, axis=-1)
+        if not self.blind:
+            return weights
+        if self.bias is None:
+            assert self.allowed is not None
+            seen = build.reduce(self.allowed, "or", -1, True)
+        else:
+            best = self.bias if self.allowed is None else build.select(self.allowed, self.bias, -np.inf)
+            seen = build.compare(build.reduce(best, "max", -1, True), "ne", -np.inf)
+        return build.select(seen, weights, 0.0)
+
+
+def masked(mask: Node | None, keys: Dim) -> Sight:
+    """The sight that a mask gives: bool says who may look, floats are added. What it lacks of the keys is hidden."""
+    if mask is None:
+        return Sight()
+    boolean = mask.type.dtype is DType.BOOL
+    missing = keys - mask.shape[-1]
+    if missing != 0:
+        none = [0] * mask.type.rank
+        mask = build.pad(mask, False if boolean else -np.inf, none, [*none[1:], missing])
+    return Sight(None, mask, True) if boolean else Sight(mask, None, True)
+
+
+def distance(queries: Dim, keys: Dim, offset: Node | int) -> Node:
+    """How far key j lies before query i, which is at i + offset: (queries, keys), or (batch, 1, queries, keys)."""
+    shape = (queries, keys)
+    gap = build.sub(build.iota(shape, 0), build.iota(shape, 1))
+    if isinstance(offset, int):
+        return build.add(gap, build.constant(offset, DType.I64)) if offset else gap
+    wide = build.cast(offset, DType.I64)
+    return build.add(gap, build.reshape(wide, (-1, 1, 1, 1)) if wide.type.rank else wide)
+
+
+def length(x: Node, axis: int) -> Node | int:
+    """An extent as a number, or as a node when it is symbolic."""
+    size = x.shape[axis]
+    return size if isinstance(size, int) else Node.of(DimSize(axis), x)

@@ -1,0 +1,52 @@
+"""If (ONNX operator sets 1 to 25)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlac.frontends.known import DataDependent
+from xlac.frontends.onnx.graph import bodies
+from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.values import Value
+from xlac.frontends.onnx.registry import operator
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.control.control import Cond
+from xlac_sdk.dtypes import DType
+
+
+@operator("If")
+def if_(call: Call) -> tuple[Value, ...]:
+    """One of two bodies; only that one is imported when the condition is known."""
+    condition = build.reshape(call[0], [])
+    then, otherwise = call.attr("then_branch"), call.attr("else_branch")
+    known = call.importer.known.constant(condition)
+    if known is None:
+        chosen = _both(call, condition, otherwise, then)
+        if chosen is not None:
+            return chosen
+        known = call.importer.known.array(condition)  # tells which inputs decide it
+    return bodies.inline(call.importer, then if known.reshape(-1)[0] else otherwise, ())
+
+
+def _both(call: Call, condition: Node, *graphs: Any) -> tuple[Value, ...] | None:
+    """A branch of the compiled program; None when the two do not give tensors of the same types."""
+    made = [bodies.imported(call.importer, graph, ()) for graph in graphs]
+    if not all(body.plain for body in made):
+        _told(call, made)
+        return None
+    if [n.type for n in made[0].outputs()] != [n.type for n in made[1].outputs()]:
+        return None
+    outside = list(dict.fromkeys(node for body in made for node in body.captures.inside))
+    branches = tuple(bodies.closed(f"branch{n}", (), body.captures, outside, body.outputs()) for n, body in enumerate(made))
+    return build.results(Node.of(Cond(branches), build.cast(condition, DType.I32), *outside))
+
+
+def _told(call: Call, made: list[bodies.Body]) -> None:
+    """Notes what is wrong in branches, unless their condition may yet be given."""
+    try:
+        call.importer.known.array(call[0])
+    except DataDependent:
+        for body in made:
+            call.importer.problems += body.trial.problems
+            call.importer.needed |= body.trial.needed

@@ -1,0 +1,156 @@
+"""Loop (ONNX operator sets 1 to 25): as a scan of known length, as a while loop, or step after step at import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xlac.frontends.known import DataDependent
+from xlac.frontends.onnx.graph import bodies
+from xlac.frontends.onnx.graph.bodies import Body
+from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.values import Ragged, Value, nodes
+from xlac.frontends.onnx.limits import STEPS, check_size
+from xlac.frontends.onnx.registry import operator
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.control.control import Scan, While
+from xlac_sdk.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A Loop node: the most steps (None without a bound), the condition before the first, the body, what is carried."""
+
+    call: Call
+    trips: Node | None
+    condition: Node
+    graph: Any
+    carried: tuple[Value, ...]
+
+    def known(self, node: Node | None) -> Any:
+        """The number or truth that a scalar is known to be, else None."""
+        found = None if node is None else self.call.importer.known.constant(node)
+        return None if found is None else found.reshape(-1)[0].item()
+
+    def bound(self) -> Dim:
+        """The most steps. Raises NeedsValue or DataDependent."""
+        if self.trips is None:
+            raise DataDependent("the loop has no most number of steps, and stacks what its steps give")
+        (found,) = self.call.importer.known.dims(self.trips)
+        return max(0, found) if isinstance(found, int) else found
+
+
+@operator("Loop")
+def loop(call: Call) -> tuple[Value, ...]:
+    carried = tuple(v for v in call.inputs[2:] if v is not None)
+    trips = None if call.get(0) is None else build.reshape(call[0], [])
+    condition = build.constant(True) if call.get(1) is None else build.reshape(call[1], [])
+    asked = Loop(call, trips, condition, call.attr("body"), carried)
+    step = build.param("step", DType.I64)
+    inputs = [step, build.constant(True), *(bodies.fresh(v, f"carried{n}") for n, v in enumerate(carried))]  # the body runs only if the condition is true
+    body = bodies.imported(call.importer, asked.graph, inputs)
+    if not _steady(asked, body):
+        return _stepped(asked, body)
+    always = asked.known(body.outputs()[0])
+    first = asked.known(condition)
+    stacks = len(body.outputs()) > 1 + len(carried)
+    if first is False:
+        return _scanned(asked, body, 0)
+    if always and first and trips is not None and (stacks or asked.known(trips) is not None):
+        return _scanned(asked, body, asked.bound())
+    bound = asked.bound() if stacks else 1
+    return _repeated(asked, body, bound) if bound != 0 else _scanned(asked, body, 0)
+
+
+def _steady(asked: Loop, body: Body) -> bool:
+    """Whether every step gives plain tensors, and those that are carried of the types that it takes."""
+    if not body.plain or not all(isinstance(v, Node) for v in asked.carried):
+        return False
+    given = [node.type for value in asked.carried for node in nodes(value)]
+    return [n.type for n in body.outputs()[1 : 1 + len(given)]] == given
+
+
+def _first(asked: Loop) -> list[Node]:
+    return [node for value in asked.carried for node in nodes(value)]
+
+
+def _scanned(asked: Loop, body: Body, length: Dim) -> tuple[Value, ...]:
+    """A loop whose number of steps is known before it begins."""
+    step, *carried = body.params
+    first, outside = _first(asked), list(body.captures.inside)
+    results = body.outputs()[1:]
+    for stacked in results[len(first) :]:
+        check_size((length, *stacked.shape), stacked.type.dtype.nbytes)
+    graph = bodies.closed("loop", (*carried, step), body.captures, outside, results)
+    op = Scan(graph, length, carries=len(first), scanned=1)
+    return build.results(Node.of(op, *first, build.iota((length,), 0), *outside))
+
+
+def _repeated(asked: Loop, body: Body, bound: Dim) -> tuple[Value, ...]:
+    """A loop that data ends: what its steps stack has room for `bound` of them."""
+    step, *carried = body.params
+    first, outside = _first(asked), list(body.captures.inside)
+    again, *results = body.outputs()
+    stacked = results[len(first) :]
+    for value in stacked:
+        check_size((bound, *value.shape), value.type.dtype.nbytes)
+    room = [build.full(0, (bound, *v.shape), v.type.dtype) for v in stacked]
+    trips = build.constant(np.asarray((1 << 63) - 1)) if asked.trips is None else asked.trips
+    types = [Type(DType.BOOL), Type(DType.I64), *(n.type for n in (*first, *room, trips, *outside))]
+
+    going = build.graph("condition", types, lambda go, at, *rest: build.apply1("and", go, build.compare(at, "lt", rest[len(first) + len(room)])))
+    buffers = [build.param(f"room{at}", n.type.dtype, n.shape) for at, n in enumerate(room)]
+    flag, limit = build.param("going", DType.BOOL), build.param("trips", DType.I64)
+    written = [_written(buffer, value, step) for buffer, value in zip(buffers, stacked, strict=True)]
+    rest = [body.captures.inside[node] for node in outside]
+    inputs = (flag, step, *carried, *buffers, limit, *rest)
+    outputs = (build.reshape(again, []), build.add(step, 1), *results[: len(first)], *written, limit, *rest)
+    op = While(going, Graph("loop", inputs, {f"y{n}": node for n, node in enumerate(outputs)}))
+    begin = (asked.condition, build.constant(np.asarray(0)), *first, *room, trips, *outside)
+    _, count, *found = build.results(Node.of(op, *begin))
+    last = found[: len(first)]
+    return (*last, *(Ragged(node, ((0, count),)) for node in found[len(first) : len(first) + len(room)]))
+
+
+def _written(buffer: Node, value: Node, step: Node) -> Node:
+    """A buffer with the value of a step at its place."""
+    zero = build.constant(np.asarray(0))
+    return build.apply1("dyn_update", buffer, build.reshape(value, [1, *value.shape]), step, *[zero] * value.type.rank)
+
+
+def _stepped(asked: Loop, body: Body) -> tuple[Value, ...]:
+    """A loop whose steps differ in more than numbers: each becomes nodes of its own."""
+    bound = asked.bound() if asked.trips is not None else STEPS
+    if not isinstance(bound, int):
+        raise DataDependent(f"the loop has {bound} steps, which change what is carried")
+    carried = asked.carried
+    rows: list[tuple[Value, ...]] = []
+    going = bool(asked.call.importer.known.array(asked.condition).reshape(-1)[0])
+    while going and len(rows) < bound:
+        if len(rows) == STEPS:
+            raise DataDependent(f"the loop has more than {STEPS} steps, which change what is carried")
+        step = build.constant(np.asarray(len(rows)))
+        again, *results = bodies.inline(asked.call.importer, asked.graph, (step, build.constant(True), *carried))
+        carried = tuple(results[: len(carried)])
+        rows.append(tuple(results[len(carried) :]))
+        assert isinstance(again, Node)
+        going = bool(asked.call.importer.known.array(again).reshape(-1)[0])
+    return (*carried, *_stacked(rows, asked, body))
+
+
+def _stacked(rows: Sequence[tuple[Value, ...]], asked: Loop, body: Body) -> list[Value]:
+    """What the steps gave, each as the entries of a new axis."""
+    if rows:
+        columns = list(zip(*rows, strict=True))
+        return [build.apply1("stack", *[v for v in column if isinstance(v, Node)], axis=0) for column in columns]
+    if body.trial.values is None:
+        asked.call.importer.problems += body.trial.problems
+        raise DataDependent("the loop runs no step, and the types that a step would give are not known")
+    stacked = [v for v in body.values[1 + len(asked.carried) :] if isinstance(v, Node)]
+    return [build.full(0, (0, *v.shape), v.type.dtype) for v in stacked]

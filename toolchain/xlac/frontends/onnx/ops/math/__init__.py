@@ -1,0 +1,1 @@
+"""Arithmetic, products, reductions, signals and random numbers."""

@@ -1,0 +1,99 @@
+"""Products of matrices: MatMul, Gemm, Einsum, MatMulInteger, Det (ONNX operator sets 1 to 26)."""
+
+from __future__ import annotations
+
+from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.registry import operator
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.control.control import Scan
+from xlac_sdk.dtypes import DType
+
+
+@operator("MatMul")
+def matmul(call: Call) -> Node:
+    return build.apply1("matmul", call[0], call[1])
+
+
+@operator("Gemm")
+def gemm(call: Call) -> Node:
+    """alpha A' B' + beta C, with C broadcast."""
+    a, b, c = call[0], call[1], call.get(2)
+    dtype = a.type.dtype
+    if a.type.rank != 2 or b.type.rank != 2:
+        call.fail(f"A and B are matrices, got {a.type} and {b.type}")
+    found = build.dot(a, b, ((0,) if call.attr("transA", 0) else (1,), (1,) if call.attr("transB", 0) else (0,)))
+    found = scaled(found, call.attr("alpha", 1.0))
+    if c is None or call.attr("beta", 1.0) == 0:
+        return found
+    return build.cast(build.add(found, scaled(c, call.attr("beta", 1.0))), dtype)
+
+
+def scaled(x: Node, factor: float) -> Node:
+    """x times a number; integers by the number's whole part unless it has a fraction."""
+    if factor == 1:
+        return x
+    if x.type.dtype.is_float or factor == int(factor):
+        return build.mul(x, build.constant(factor, x.type.dtype))
+    return build.cast(build.mul(build.cast(x, DType.F64), build.constant(factor, DType.F64)), x.type.dtype)
+
+
+@operator("Einsum", since=12)
+def einsum(call: Call) -> Node:
+    return build.apply1("einsum", *call, equation=call.attr("equation"))
+
+
+@operator("MatMulInteger", since=10)
+def matmul_integer(call: Call) -> Node:
+    """The exact product of 8-bit matrices as i32, their zero points taken off."""
+    a = unbiased(call[0], call.get(2), -2)
+    b = unbiased(call[1], call.get(3), -1)
+    return build.apply1("matmul", a, b)
+
+
+def unbiased(x: Node, zero: Node | None, axis: int) -> Node:
+    """x as i32 less its zero point: a scalar, or one for each row (axis -2) or column (axis -1)."""
+    wide = build.cast(x, DType.I32)
+    if zero is None:
+        return wide
+    zero = build.cast(zero, DType.I32)
+    if axis == -2 and zero.type.rank == 1 and x.type.rank > 1:
+        zero = build.reshape(zero, [*zero.shape, 1])
+    return build.sub(wide, zero)
+
+
+@operator("Det", since=11)
+def determinant(call: Call) -> Node:
+    """By elimination with the largest pivot of each column."""
+    x = call[0]
+    n = x.shape[-1] if x.type.rank > 1 else None
+    if not isinstance(n, int) or x.shape[-2] != n or not x.type.dtype.is_float:
+        call.fail(f"takes square matrices of known size, got {x.type}")
+    wide = build.compute(x)
+    rows = build.reshape(wide, [-1, n, n])
+    one = build.full(1, (rows.shape[0],), wide.type.dtype)
+    if n == 0:
+        return build.cast(build.reshape(one, x.shape[:-2]), x.type.dtype)
+    graph = build.graph("step", [rows.type, one.type, Type(DType.I64)], _eliminated)
+    found = build.results(Node.of(Scan(graph, n, carries=2, scanned=1), rows, one, build.iota((n,), 0)))[1]
+    return build.cast(build.reshape(found, x.shape[:-2]), x.type.dtype)
+
+
+def _eliminated(rows: Node, product: Node, step: Node) -> tuple[Node, Node]:
+    """Matrices with a column more cleared below its pivot, and the product of pivots with the signs of swaps."""
+    batch, n, _ = rows.shape
+    number = build.iota((batch, n, 1), 1)
+    column = build.take(rows, build.reshape(step, [1]), 2)
+    size = build.select(build.compare(number, "lt", step), -1.0, build.apply1("abs", column))
+    place = build.reshape(build.apply1("argmax", size, axis=1), [batch, 1, 1])
+    here = build.take(rows, build.reshape(step, [1]), 1)
+    there = build.apply1("take_along_axis", rows, build.broadcast_to(place, (batch, 1, n)), axis=1)
+    swapped = build.select(build.compare(number, "eq", place), here, rows)
+    swapped = build.select(build.compare(number, "eq", step), there, swapped)
+    pivot = build.take(there, build.reshape(step, [1]), 2)
+    safe = build.select(build.compare(pivot, "eq", 0.0), build.like(1, pivot), pivot)
+    factor = build.div(build.take(swapped, build.reshape(step, [1]), 2), safe)
+    factor = build.select(build.compare(number, "gt", step), factor, 0.0)
+    sign = build.select(build.compare(place, "eq", step), pivot, build.apply1("neg", pivot))
+    return build.sub(swapped, build.mul(factor, there)), build.mul(product, build.reshape(sign, [batch]))

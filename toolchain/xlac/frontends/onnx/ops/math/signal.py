@@ -1,0 +1,137 @@
+"""Signals: Fourier transforms, windows and the mel scale. Transforms are products with a matrix made at import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.limits import check_size
+from xlac.frontends.onnx.registry import operator
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, ShapeError, normal_axis
+from xlac.ops import build
+from xlac.ops.reduction import contraction
+from xlac_sdk.dtypes import DType
+
+LONGEST = 1 << 24  # elements of a window, and of a mel scale
+MATRIX = 1 << 30  # bytes of a transform's matrix
+
+# ---- Fourier transforms ----------------------------------------------------------------------
+
+
+@operator("DFT", since=17)
+def dft_17(call: Call) -> Node:
+    """Operator set 17: the axis is an attribute, 1 unless given."""
+    return _dft(call, call.attr("axis", 1))
+
+
+@operator("DFT", since=20)
+def dft_20(call: Call) -> Node:
+    """Operator set 20: the axis is an input, the last but the one of real and imaginary parts unless given."""
+    return _dft(call, (call.ints(2) or [-2])[0])
+
+
+def _dft(call: Call, axis: int) -> Node:
+    """The transform along an axis of (…, 1 or 2): real, or real and imaginary parts."""
+    x = call[0]
+    axis = normal_axis(axis, x.type.rank)
+    size, width = x.shape[axis], x.shape[-1]
+    if not isinstance(size, int) or width not in (1, 2) or axis == x.type.rank - 1:
+        raise ShapeError(f"DFT takes real or complex numbers along an axis of known size, got {x.type}")
+    inverse, onesided = bool(call.attr("inverse", 0)), bool(call.attr("onesided", 0))
+    back = inverse and onesided  # from the first half of a spectrum to real numbers
+    length = (call.ints(1) or [2 * (size - 1) if back else size])[0]
+    if length < 1:
+        call.fail(f"a transform of {length} elements")
+    read = min(size, length // 2 + 1 if back else length)
+    made = length if inverse or not onesided else length // 2 + 1
+    cosine, sine = turns(read, made, length, inverse)
+    if back:  # the other half of the spectrum is the mirror of this one
+        twice = np.where((np.arange(read) == 0) | (2 * np.arange(read) == length), 1.0, 2.0)[:, None]
+        cosine, sine = cosine * twice, sine * twice
+    # (read, width) -> (made, parts): (re + i im)(c + i s) = re c - im s + i (re s + im c)
+    matrix = np.stack([np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)], 1)[:, :width, :, : 1 if back else 2]
+    part = build.cut(x, axis, 0, read)
+    rank = x.type.rank
+    found = build.dot(build.compute(part), build.constant(matrix, x.type.dtype.compute), ((axis, rank - 1), (0, 1)))
+    return build.cast(build.transpose(found, [*range(axis), rank - 2, *range(axis, rank - 2), rank - 1]), x.type.dtype)
+
+
+def turns(read: int, made: int, length: int, inverse: bool) -> tuple[Array, Array]:
+    """Cosines and sines (read, made) of the transform of `length` elements, or of its inverse. Raises ShapeError."""
+    check_size((max(read, 1), max(made, 1), 4), 8, MATRIX)
+    angle = np.outer(np.arange(read), np.arange(made)) % length * (2 * np.pi / length)
+    share = 1 / length if inverse else 1.0
+    return np.cos(angle) * share, np.sin(angle) * (share if inverse else -1.0)
+
+
+@operator("STFT", since=17)
+def stft(call: Call) -> Node:
+    """Operator set 17: (batch, length, 1 or 2) to (batch, frames, bins, 2). A convolution: its taps are the transform's."""
+    x, window = call[0], call.get(2)
+    (step,) = call.ints(1) or [0]
+    width = x.shape[-1] if x.type.rank == 3 else 1
+    if x.type.rank not in (2, 3) or width not in (1, 2) or step < 1:
+        raise ShapeError(f"STFT takes (batch, length, 1 or 2) and a step of at least 1, got {x.type} and {step}")
+    whole = window.shape[0] if window is not None else x.shape[1]
+    length = (call.ints(3) or [0])[0] or whole
+    if not isinstance(length, int):
+        call.fail(f"the length of a frame must be known, got {length}")
+    taps = length if window is None else window.shape[0]
+    if not isinstance(taps, int) or taps > length:
+        call.fail(f"a window of {taps} elements does not fit frames of {length}")
+    onesided = bool(call.attr("onesided", 1))
+    bins = length // 2 + 1 if onesided else length
+    cosine, sine = turns(taps, bins, length, False)
+    matrix = np.stack([np.stack([cosine, -sine]), np.stack([sine, cosine])])[:, :width]  # (part, width, taps, bins)
+    kernel = build.constant(matrix.transpose(3, 0, 1, 2).reshape(2 * bins, width, taps), x.type.dtype)  # bins, parts alternating
+    if window is not None:
+        kernel = build.mul(kernel, window)
+    signal = build.transpose(build.reshape(x, (*x.shape[:2], width)), (0, 2, 1))
+    unread = taps - length  # what the window leaves of the last frame
+    op = contraction.Conv(("NCW", "OIW", "NCW"), (step,), (0,), (unread,), (1,), (1,), 1, 1, x.type.dtype.compute)
+    found = Node.of(op, signal, kernel)
+    spectrum = build.reshape(found, (found.shape[0], bins, 2, found.shape[2]))
+    return build.cast(build.transpose(spectrum, (0, 3, 1, 2)), x.type.dtype)
+
+
+# ---- windows ---------------------------------------------------------------------------------
+
+
+def _register(name: str, formula: Callable[[Array], Array]) -> None:
+    @operator(name, since=17)
+    def window(call: Call) -> Node:
+        """Operator set 17: `size` elements of a window that is periodic unless told."""
+        size = int(call.value(0).reshape(()))
+        if size < 0 or size > LONGEST:
+            call.fail(f"a window of {size} elements")
+        period = size if call.attr("periodic", 1) else size - 1
+        at = np.arange(size) / max(period, 1)
+        return build.constant(formula(2 * np.pi * at), call.dtype("output_datatype", DType.F32))
+
+
+_register("HannWindow", lambda angle: np.sin(angle / 2) ** 2)
+_register("HammingWindow", lambda angle: 25 / 46 - 21 / 46 * np.cos(angle))
+_register("BlackmanWindow", lambda angle: 0.42 - 0.5 * np.cos(angle) + 0.08 * np.cos(2 * angle))
+
+
+@operator("MelWeightMatrix", since=17)
+def mel_weight_matrix(call: Call) -> Node:
+    """Operator set 17: triangles over the bins of a spectrum, as far apart as the mel scale has it."""
+    bins, length, rate = (int(call.value(n).reshape(())) for n in range(3))
+    low, high = (2595 * np.log10(1 + float(call.value(n).reshape(())) / 700) for n in (3, 4))
+    spectrum = length // 2 + 1
+    if not 0 < bins <= LONGEST or not 0 < length <= LONGEST or rate < 1 or bins * spectrum > LONGEST:
+        call.fail(f"{bins} mel bins of a transform of {length} elements at a rate of {rate}")
+    edges = low + np.arange(bins + 2) * ((high - low) / (bins + 2))
+    points = ((length + 1) * (700 * np.expm1(edges / 2595 * np.log(10))) // rate).astype(np.int64)
+    at = np.arange(spectrum)[:, None]
+    left, middle, right = points[:-2], points[1:-1], points[2:]
+    with np.errstate(all="ignore"):
+        rising, falling = (at - left) / (middle - left), (right - at) / (right - middle)
+    found = np.where((at >= left) & (at <= middle) & (left < middle), rising, 0.0)
+    found = np.where((at >= middle) & (at < right), falling, found)
+    found = np.where((at == middle) & (left == middle), 1.0, found)
+    return build.constant(found, call.dtype("output_datatype", DType.F32))

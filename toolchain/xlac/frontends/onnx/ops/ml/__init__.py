@@ -1,0 +1,1 @@
+"""ONNX-ML: features, n-grams and trees."""

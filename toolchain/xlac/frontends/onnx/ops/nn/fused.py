@@ -1,0 +1,114 @@
+"""Operators of com.microsoft (version 1) that are several of ONNX's at once: products and convolutions with what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.ops.math.matrices import gemm
+from xlac.frontends.onnx.ops.nn.convolution import convolution
+from xlac.frontends.onnx.ops.nn.pooling import max_pool
+from xlac.frontends.onnx.registry import MICROSOFT, operator
+from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError
+from xlac.ops import build
+
+
+def activated(call: Call, x: Node, name: str, alpha: float | None = None, beta: float | None = None) -> Node:
+    """x through the activation that an attribute names, with its numbers; none leaves it."""
+    match name:
+        case "":
+            return x
+        case "Relu" | "Tanh" | "Sigmoid" | "Softplus" | "Softsign":
+            return build.apply1(name.lower(), x)
+        case "LeakyRelu":
+            return build.apply1("leaky_relu", x, alpha=0.01 if alpha is None else alpha)
+        case "Elu":
+            return build.apply1("elu", x, alpha=1.0 if alpha is None else alpha)
+        case "HardSigmoid":
+            return build.apply1("hardsigmoid", x, alpha=0.2 if alpha is None else alpha, beta=0.5 if beta is None else beta)
+        case "Clip":
+            low = build.maximum(x, alpha) if alpha is not None else x
+            return build.minimum(low, beta) if beta is not None else low
+    call.fail(f"activation '{name}' is not supported")
+
+
+def turned(x: Node, swap: object, batch: object) -> Node:
+    """A matrix, or a batch of them, transposed; with `batch` the first axis goes before the last one or two."""
+    rank = x.type.rank
+    if rank == 1:
+        return x
+    if batch:
+        x = build.transpose(x, [*range(1, rank - 1), 0, rank - 1])
+    return build.transpose(x, [*range(rank - 2), rank - 1, rank - 2]) if swap else x
+
+
+def _matmul(call: Call) -> Node:
+    a = turned(call[0], call.attr("transA", 0), call.attr("transBatchA", 0))
+    b = turned(call[1], call.attr("transB", 0), call.attr("transBatchB", 0))
+    found = build.apply1("matmul", a, b)
+    alpha = call.attr("alpha", 1.0)
+    return found if alpha == 1.0 else build.mul(found, alpha)
+
+
+@operator("FusedMatMul", domain=MICROSOFT)
+def fused_matmul(call: Call) -> Node:
+    return _matmul(call)
+
+
+@operator("TransposeMatMul", domain=MICROSOFT)
+def transpose_matmul(call: Call) -> Node:
+    return _matmul(call)
+
+
+@operator("FusedMatMulActivation", domain=MICROSOFT)
+def fused_matmul_activation(call: Call) -> Node:
+    name = call.attr("activation")
+    if name == "Softmax":
+        return build.apply1("softmax", _matmul(call), axis=call.attr("activation_axis", -1))
+    return activated(call, _matmul(call), name, call.attr("activation_alpha", None), call.attr("activation_beta", None))
+
+
+@operator("FusedGemm", domain=MICROSOFT)
+def fused_gemm(call: Call) -> Node:
+    return activated(call, gemm(call), call.attr("activation", ""), call.attr("activation_alpha", None), call.attr("activation_beta", None))
+
+
+@operator("GemmFastGelu", domain=MICROSOFT)
+def gemm_fast_gelu(call: Call) -> Node:
+    found, bias = build.apply1("matmul", call[0], call[1]), call.get(2)
+    return build.apply1("gelu", found if bias is None else build.add(found, bias), approximate="tanh")
+
+
+@operator("FusedConv", domain=MICROSOFT)
+def fused_conv(call: Call) -> Node:
+    """A convolution, plus Z if given, through an activation."""
+    found, z = convolution(call, call[0], call[1], call.get(2)), call.get(3)
+    numbers: Sequence[float] = call.attr("activation_params", [])
+    return activated(call, found if z is None else build.add(found, z), call.attr("activation", ""), *numbers[:2])
+
+
+@operator("NhwcConv", domain=MICROSOFT)
+def nhwc_conv(call: Call) -> Node:
+    """Conv of (batch, …, channels), with a weight (filters, …, channels / groups)."""
+    x, weight = channels_first(call[0]), channels_first(call[1])
+    return channels_last(convolution(call, x, weight, call.get(2)))
+
+
+@operator("NhwcMaxPool", domain=MICROSOFT)
+def nhwc_max_pool(call: Call) -> Node:
+    found = max_pool(replace(call, inputs=(channels_first(call[0]),)))
+    if not isinstance(found, Node):
+        raise ShapeError("NhwcMaxPool has one output")
+    return channels_last(found)
+
+
+def channels_first(x: Node) -> Node:
+    rank = x.type.rank
+    return build.transpose(x, [0, rank - 1, *range(1, rank - 1)])
+
+
+def channels_last(x: Node) -> Node:
+    rank = x.type.rank
+    return build.transpose(x, [0, *range(2, rank), 1])

@@ -1,0 +1,103 @@
+"""Where windows lie: kernel_shape, strides, dilations, pads and auto_pad of convolutions and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xlac.frontends.onnx.graph.call import Call
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ops.nn.padding import check_places, covered, pairs
+
+Ints = tuple[int, ...]
+AUTO = {"VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A number, or a (low, high) pair of padding, for each spatial axis."""
+
+    kernel: Ints
+    strides: Ints
+    dilations: Ints
+    pads: tuple[tuple[int, int], ...]
+
+    @property
+    def low(self) -> Ints:
+        return tuple(low for low, _ in self.pads)
+
+    @property
+    def high(self) -> Ints:
+        return tuple(high for _, high in self.pads)
+
+    @property
+    def spans(self) -> Ints:
+        """How far apart the first and the last element under a window are."""
+        return tuple((k - 1) * d for k, d in zip(self.kernel, self.dilations, strict=True))
+
+
+def listed(call: Call, name: str, count: int, default: int, least: int) -> Ints:
+    """An attribute with a number for each of `count` axes."""
+    found = tuple(call.attr(name, None) or (default,) * count)
+    if len(found) != count or min(found, default=least) < least:
+        call.fail(f"{name} needs {count} numbers of at least {least}, got {list(found)}")
+    return found
+
+
+def windows(call: Call, extents: Sequence[Dim], kernel: Ints) -> Windows:
+    """The windows over spatial axes of given extents, with the padding that `auto_pad` asks for."""
+    rank = len(extents)
+    if len(kernel) != rank:
+        call.fail(f"a kernel of shape {list(kernel)} does not fit {rank} spatial axes")
+    strides, dilations = listed(call, "strides", rank, 1, 1), listed(call, "dilations", rank, 1, 1)
+    auto = call.attr("auto_pad", "NOTSET")
+    if auto != "NOTSET" and auto not in AUTO:
+        call.fail(f"auto_pad is NOTSET, SAME_UPPER, SAME_LOWER or VALID, not '{auto}'")
+    given = AUTO[auto] if auto in AUTO else listed(call, "pads", 2 * rank, 0, 0)
+    found = Windows(kernel, strides, dilations, pairs(given, extents, kernel, strides, dilations))  # type: ignore[arg-type]
+    if not call.attr("ceil_mode", 0):
+        fit(call, extents, found, (0,) * rank)
+    return found
+
+
+def left_out(call: Call, extents: Sequence[Dim], kernel: Ints) -> tuple[tuple[int, int], ...]:
+    """How many elements lie under no window of a pool, before and after each axis, since its padding comes out below zero.
+
+    `auto_pad` asks for as many windows as strides begin in an axis, and for padding that lets them just cover it. Strides
+    wider than a window make that negative, in halves that are rounded towards zero.
+    """
+    rank = len(extents)
+    auto = call.attr("auto_pad", "NOTSET")
+    if auto not in ("SAME_UPPER", "SAME_LOWER") or len(kernel) != rank:
+        return ((0, 0),) * rank
+    strides, dilations = listed(call, "strides", rank, 1, 1), listed(call, "dilations", rank, 1, 1)
+    found = []
+    for size, k, stride, dilation in zip(extents, kernel, strides, dilations, strict=True):
+        last = -(-size // stride) * stride - size if isinstance(size, int) else 0  # of an open size, a multiple of the stride
+        less = max(0, stride - covered(k, dilation) - last)
+        low = less // 2 if auto == "SAME_UPPER" else max(0, less - 1) // 2
+        found.append((low, less - low))
+    return tuple(found)
+
+
+def fit(call: Call, extents: Sequence[Dim], at: Windows, more: Ints) -> None:
+    """Raises ShapeError for a window that is larger than its axis with padding, and with what `ceil_mode` adds to it."""
+    rooms = [n + low + high + m for n, (low, high), m in zip(extents, at.pads, more, strict=True)]
+    check_places(call.operator, extents, 2, [span + 1 for span in at.spans], rooms)
+
+
+def kernel_of(call: Call, weight: Node) -> Ints:
+    """The spatial extents of a weight (its axes from 2 on), which `kernel_shape` repeats if given."""
+    shape = weight.shape[2:]
+    if not all(isinstance(size, int) for size in weight.shape):
+        call.fail(f"the weight's sizes must be numbers, got {weight.type}")
+    if tuple(call.attr("kernel_shape", None) or shape) != shape:
+        call.fail(f"kernel_shape {call.attr('kernel_shape')} is not that of the weight {weight.type}")
+    return shape  # type: ignore[return-value]
+
+
+def kernel_shape(call: Call, rank: int) -> Ints:
+    """The extents of a pool's window."""
+    call.attr("kernel_shape")
+    return listed(call, "kernel_shape", rank, 1, 1)

@@ -1,0 +1,123 @@
+"""Elements by their positions: Gather, GatherElements, GatherND, OneHot, … (ONNX operator sets 1 to 24)."""
+
+from __future__ import annotations
+
+from xlac.frontends.known import DataDependent
+from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.values import Coded, Ragged, Value
+from xlac.frontends.onnx.limits import check_size
+from xlac.frontends.onnx.ops.tensor.shape import view
+from xlac.frontends.onnx.registry import operator
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ir.op import normal_axis
+from xlac.ops import build
+from xlac.ops.tensor.index import Gather
+from xlac_sdk.dtypes import DType
+
+
+def counted(indices: Node, size: Dim, source: Node, axis: int) -> Node:
+    """Indices whose negative entries count from the end of an axis, as plain ones."""
+    if not indices.type.dtype.is_signed:
+        return indices
+    wide = build.cast(indices, DType.I64)
+    return build.select(build.compare(wide, "lt", 0), build.add(wide, extent(source, axis)), wide)
+
+
+def extent(x: Node, axis: int) -> Node:
+    """The size of an axis as an i64 scalar."""
+    return build.cast(build.apply1("dim_size", x, axis=axis), DType.I64)
+
+
+@operator("Gather")
+def gather(call: Call) -> Value:
+    """Slices along an axis; there may be as many as data decides."""
+    value, indices = call.coded(0), call.given(1)
+    x = value.node if isinstance(value, Coded) else value
+    axis = normal_axis(call.attr("axis", 0), x.type.rank)
+    places = indices.node if isinstance(indices, Ragged) else call[1]
+    found = build.take(x, counted(places, x.shape[axis], x, axis), axis)
+    if isinstance(indices, Ragged) and not isinstance(value, Coded):
+        return Ragged(found, tuple((axis + at, count) for at, count in indices.counts))
+    return Coded(found, value.format) if isinstance(value, Coded) else found
+
+
+@view("GatherElements", since=11)
+def gather_elements(call: Call, x: Node) -> Node:
+    axis = normal_axis(call.attr("axis", 0), x.type.rank)
+    indices = call[1]
+    smaller = [(a, size) for a, size in enumerate(indices.shape) if a != axis and size != x.shape[a]]
+    for a, size in smaller:
+        x = build.cut(x, a, 0, size)
+    return build.apply1("take_along_axis", x, counted(indices, x.shape[axis], x, axis), axis=axis)
+
+
+@operator("GatherND", since=11)
+def gather_nd(call: Call) -> Value:
+    """Vectors along the last axis of the indices say where; there may be as many vectors as data decides."""
+    value, indices = call.coded(0), call.given(1)
+    x = value.node if isinstance(value, Coded) else value
+    found = _vectors(call, x, indices.node if isinstance(indices, Ragged) else call[1])
+    if isinstance(indices, Ragged) and not isinstance(value, Coded):
+        if any(axis >= indices.node.type.rank - 1 for axis, _ in indices.counts):
+            raise DataDependent("data decides how long the vectors of positions are")
+        return Ragged(found, indices.counts)
+    return Coded(found, value.format) if isinstance(value, Coded) else found
+
+
+def _vectors(call: Call, x: Node, indices: Node) -> Node:
+    """The slices of x, after `batch_dims` axes that it shares with the indices."""
+    batch = call.attr("batch_dims", 0)
+    depth = indices.shape[-1] if indices.shape else 0
+    if not isinstance(depth, int) or not 0 <= batch <= x.type.rank - depth or batch >= indices.type.rank:
+        call.fail(f"indices of {indices.type} with {batch} batch axes do not fit {x.type}")
+    parts = [counted(build.cut(indices, indices.type.rank - 1, n, n + 1), x.shape[batch + n], x, batch + n) for n in range(depth)]
+    found = build.concat(parts, -1) if parts else build.cast(indices, DType.I64)
+    rest = range(batch + depth, x.type.rank)
+    outer = indices.type.rank - 1
+    op = Gather(
+        offset_dims=tuple(range(outer, outer + len(rest))), collapsed_slice_dims=tuple(range(batch, batch + depth)),
+        operand_batching_dims=tuple(range(batch)), start_indices_batching_dims=tuple(range(batch)),
+        start_index_map=tuple(range(batch, batch + depth)), index_vector_dim=outer,
+        slice_sizes=tuple(size if a in rest else 1 for a, size in enumerate(x.shape)),
+    )  # fmt: skip
+    return Node.of(op, x, found)
+
+
+@operator("OneHot", since=9)
+def one_hot(call: Call) -> Node:
+    """`values` holds what is off and on; indices out of [-depth, depth) give all off."""
+    indices, values = call[0], call[2]
+    (depth,) = (int(v) for v in call.value(1).reshape(-1))
+    rank = indices.type.rank + 1
+    axis = normal_axis(call.attr("axis", -1), rank)
+    shape = [*indices.shape[:axis], depth, *indices.shape[axis:]]
+    check_size(shape, values.type.dtype.nbytes)
+    wide = indices if indices.type.dtype.is_float else build.cast(indices, DType.I64)
+    wide = build.select(build.compare(wide, "lt", 0), build.add(wide, build.constant(depth, wide.type.dtype)), wide)
+    at = build.cast(build.iota(shape, axis), wide.type.dtype)
+    hit = build.compare(build.reshape(wide, [*indices.shape[:axis], 1, *indices.shape[axis:]]), "eq", at)
+    return build.select(hit, _entry(values, 1), _entry(values, 0))
+
+
+def _entry(x: Node, number: int) -> Node:
+    return build.reshape(build.cut(x, 0, number, number + 1), [])
+
+
+@operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
+def array_feature_extractor(call: Call) -> Node:
+    """Elements of the last axis, by position."""
+    x, chosen = call[0], build.reshape(call[1], [-1])
+    found = build.take(x, chosen, x.type.rank - 1)
+    return build.reshape(found, [1, *found.shape]) if x.type.rank == 1 else found
+
+
+@operator("TopK", since=1)
+def top_k(call: Call) -> tuple[Node, ...]:
+    """The k largest (or smallest) along an axis and their positions; of equals the first come first."""
+    x = call[0]
+    k = int(call.value(1).reshape(())) if call.given(1) is not None else call.attr("k")
+    axis = normal_axis(call.attr("axis", -1), x.type.rank)
+    found = build.apply("topk", x, k=k, axis=axis, largest=bool(call.attr("largest", 1)))
+    assert isinstance(found, tuple)
+    return found

@@ -1,0 +1,204 @@
+"""The same elements in another arrangement: Reshape, Transpose, Concat, Split, Slice, Tile, … (ONNX operator sets 1 to 25)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xlac.frontends.onnx.graph.call import Call
+from xlac.frontends.onnx.graph.ragged import carried
+from xlac.frontends.onnx.graph.values import Coded, Ragged, Value
+from xlac.frontends.onnx.limits import check_size
+from xlac.frontends.onnx.registry import operator
+from xlac.ir.dims import Dim, volume
+from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError, normal_axis
+from xlac.ops import build
+
+
+def view(name: str, since: int = 1) -> Callable[[Callable[[Call, Node], Node]], None]:
+    """Registers an operator that only moves the elements of its first input, so that they may as well be codes.
+
+    The input may be ragged, too, where what is ragged stays as it is.
+    """
+
+    def register(builder: Callable[[Call, Node], Node]) -> None:
+        @operator(name, since=since)
+        def moved(call: Call) -> Value:
+            given = call.given(0)
+            if isinstance(given, Ragged):
+                return carried(given, lambda node: builder(call, node), name in ("Reshape", "Flatten"))
+            x = call.coded(0)
+            return Coded(builder(call, x.node), x.format) if isinstance(x, Coded) else builder(call, x)
+
+    return register
+
+
+@operator("Identity")
+def identity(call: Call) -> Value:
+    found = call.given(0)
+    return call[0] if found is None else found
+
+
+@view("Reshape")
+def reshape(call: Call, x: Node) -> Node:
+    """A size of 0 copies the input's, unless `allowzero`; one of -1 is what is left."""
+    wanted = call.dims(1) if call.given(1) is not None else tuple(call.attr("shape"))
+    keep = not call.attr("allowzero", 0)
+    shape: list[Dim] = []
+    for axis, size in enumerate(wanted):
+        if keep and size == 0 and axis >= x.type.rank:
+            call.fail(f"shape {list(wanted)} copies axis {axis}, which {x.type} does not have")
+        shape.append(x.shape[axis] if keep and size == 0 else size)
+    if shape.count(-1) == 1 and volume([s for s in shape if s != -1]) == 0:  # type: ignore[arg-type]
+        shape[shape.index(-1)] = 0
+    return build.reshape(x, shape)
+
+
+@view("Flatten")
+def flatten(call: Call, x: Node) -> Node:
+    axis = call.attr("axis", 1)
+    axis = axis + x.type.rank if axis < 0 else axis
+    if not 0 <= axis <= x.type.rank:
+        call.fail(f"axis {call.attr('axis', 1)} is out of range for {x.type}")
+    return build.reshape(x, [volume(x.shape[:axis]), volume(x.shape[axis:])])
+
+
+@view("Transpose")
+def transpose(call: Call, x: Node) -> Node:
+    return build.transpose(x, call.attr("perm", None))
+
+
+@view("Squeeze")
+def squeeze(call: Call, x: Node) -> Node:
+    axes = call.ints(1, "axes")
+    return build.apply1("squeeze", x, axis=axes)
+
+
+@view("Unsqueeze")
+def unsqueeze(call: Call, x: Node) -> Node:
+    axes = call.ints(1, "axes")
+    return build.apply1("unsqueeze", x, axis=axes)
+
+
+@operator("Concat")
+def concat(call: Call) -> Value:
+    xs = [call.coded(n) for n in range(len(call))]
+    axis = call.attr("axis", 1)
+    if isinstance(xs[0], Coded):
+        return Coded(build.concat([x.node for x in xs if isinstance(x, Coded)], axis), xs[0].format)
+    return build.concat(list(call), axis)
+
+
+@operator("Split")
+def split(call: Call) -> tuple[Value, ...]:
+    """Into parts of the given sizes, or into equal ones, of which the last may be smaller (since operator set 18)."""
+    value = call.coded(0)
+    x = value.node if isinstance(value, Coded) else value
+    axis = normal_axis(call.attr("axis", 0), x.type.rank)
+    sizes: list[Dim] | None = list(call.dims(1)) if call.given(1) is not None else call.attr("split", None)
+    if sizes is None:
+        parts = call.attr("num_outputs", len(call.outputs))
+        extent = x.shape[axis]
+        if isinstance(extent, int):
+            each = -(-extent // parts)
+            sizes = [max(0, min(each, extent - each * n)) for n in range(parts)]
+        else:
+            sizes = [extent // parts] * parts
+    found, start = [], 0
+    for size in sizes:
+        found.append(build.cut(x, axis, start, start + size))
+        start = start + size  # type: ignore[assignment]
+    if start != x.shape[axis]:
+        call.fail(f"parts of {sizes} do not make up axis {axis} of {x.type}")
+    return tuple(Coded(part, value.format) if isinstance(value, Coded) else part for part in found)
+
+
+@view("Slice")
+def slice_attributes(call: Call, x: Node) -> Node:
+    starts, ends = call.attr("starts"), call.attr("ends")
+    return cut(x, starts, ends, [1] * len(starts), call.attr("axes", list(range(len(starts)))))
+
+
+@view("Slice", since=10)
+def slice_inputs(call: Call, x: Node) -> Node:
+    starts, ends = call.dims(1), call.dims(2)
+    axes = call.ints(3, default=list(range(len(starts))))
+    steps = call.ints(4, default=[1] * len(starts))
+    return cut(x, starts, ends, steps or [], axes or [])
+
+
+def cut(x: Node, starts: Sequence[Dim], ends: Sequence[Dim], steps: Sequence[int], axes: Sequence[int]) -> Node:
+    """A part of x with bounds as Python has them; axes that are not named stay whole."""
+    if not len(starts) == len(ends) == len(steps) == len(axes):
+        raise ShapeError(f"{len(starts)} starts, {len(ends)} ends, {len(steps)} steps and {len(axes)} axes do not fit")
+    first: list[Dim] = [0] * x.type.rank
+    last, by = list(x.shape), [1] * x.type.rank
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        spot = normal_axis(axis, x.type.rank)
+        first[spot], last[spot], by[spot] = build.python_slice(start, end, step, x.shape[spot])
+    return build.slice_(x, first, last, by)
+
+
+@view("Expand", since=8)
+def expand(call: Call, x: Node) -> Node:
+    shape = build.broadcast_shapes([x.shape, call.dims(1)])
+    check_size(shape, x.type.dtype.nbytes)
+    return build.broadcast_to(x, shape)
+
+
+@view("Tile", since=6)
+def tile(call: Call, x: Node) -> Node:
+    repeats = call.ints(1) or []
+    if len(repeats) != x.type.rank:
+        call.fail(f"{len(repeats)} repeats do not fit {x.type}")
+    check_size([size * count for size, count in zip(x.shape, repeats, strict=True)], x.type.dtype.nbytes)
+    return build.apply1("tile", x, repeats=repeats) if repeats else x
+
+
+def blocks(call: Call) -> tuple[int, str]:
+    """The size of a block, and which of the two orders its elements have among the channels."""
+    size, mode = call.attr("blocksize"), call.attr("mode", "DCR")
+    if mode not in ("DCR", "CRD") or size < 1:
+        call.fail(f"blocks of {size} in mode '{mode}': the modes are DCR and CRD")
+    return size, mode
+
+
+@view("SpaceToDepth")
+def space_to_depth(call: Call, x: Node) -> Node:
+    n, c, h, w = x.shape
+    b, mode = blocks(call)
+    apart = build.reshape(x, [n, c, h // b, b, w // b, b])
+    perm = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
+    return build.reshape(build.transpose(apart, perm), [n, c * b * b, h // b, w // b])
+
+
+@view("DepthToSpace")
+def depth_to_space(call: Call, x: Node) -> Node:
+    n, c, h, w = x.shape
+    b, mode = blocks(call)
+    if mode == "DCR":
+        spread = build.transpose(build.reshape(x, [n, b, b, c // (b * b), h, w]), [0, 3, 4, 1, 5, 2])
+    else:
+        spread = build.transpose(build.reshape(x, [n, c // (b * b), b, b, h, w]), [0, 1, 4, 2, 5, 3])
+    return build.reshape(spread, [n, c // (b * b), h * b, w * b])
+
+
+@operator("ReverseSequence", since=10)
+def reverse_sequence(call: Call) -> Node:
+    """The first `sequence_lens` elements of each batch entry backwards."""
+    x, lengths = call[0], call[1]
+    time, batch = call.attr("time_axis", 0), call.attr("batch_axis", 1)
+    if {time, batch} != {0, 1}:
+        call.fail(f"time_axis {time} and batch_axis {batch} must be 0 and 1")
+    at = build.iota(x.shape, time)
+    count = build.along(lengths, batch, x.type.rank, x.shape)
+    there = build.select(build.compare(at, "lt", count), build.sub(build.sub(count, 1), at), at)
+    return build.apply1("take_along_axis", x, there, axis=time)
+
+
+@operator("Trilu", since=14)
+def trilu(call: Call) -> Node:
+    x = call[0]
+    k = int(call.value(1).reshape(())) if call.given(1) is not None else 0
+    limit = 1 << 40
+    return build.apply1("triu" if call.attr("upper", 1) else "tril", x, k=max(-limit, min(limit, k)))

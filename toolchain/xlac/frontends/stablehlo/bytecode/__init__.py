@@ -1,0 +1,1 @@
+"""Portable bytecode, decoded by a process of its own."""

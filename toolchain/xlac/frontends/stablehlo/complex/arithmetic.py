@@ -1,0 +1,155 @@
+"""Arithmetic of complex numbers, held as two real tensors, and the table of their functions.
+
+How far results may be off, and what becomes of infinities and NaN, stands in docs/STABLEHLO.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlac.frontends.stablehlo.complex.exponential import (
+    cos_,
+    cosh_,
+    exp,
+    expm1_,
+    logistic,
+    sin_,
+    sinh_,
+    tan,
+    tanh_,
+)
+from xlac.frontends.stablehlo.complex.inverse import acos, acosh, asin, asinh, atan, atanh
+from xlac.frontends.stablehlo.complex.logarithm import cbrt, log, log1p_, power, rsqrt, sqrt
+from xlac.frontends.stablehlo.complex.parts import (
+    INFINITE,
+    Parts,
+    absolute,
+    both,
+    either,
+    hypot,
+    is_finite,
+    is_infinite,
+    largest,
+    moderate,
+    neg,
+    parts,
+    scaled,
+    signed,
+    signed_as,
+    where,
+)
+from xlac.frontends.stablehlo.text.elements import part_of
+from xlac.frontends.stablehlo.values import Tensor
+from xlac.ir.graph import Node
+from xlac.ops import build
+
+
+def add(x: Parts, y: Parts) -> Parts:
+    return build.add(x[0], y[0]), build.add(x[1], y[1])
+
+
+def sub(x: Parts, y: Parts) -> Parts:
+    return build.sub(x[0], y[0]), build.sub(x[1], y[1])
+
+
+def mul(x: Parts, y: Parts) -> Parts:
+    (a, b), (c, d) = x, y
+    return build.sub(build.mul(a, c), build.mul(b, d)), build.add(build.mul(a, d), build.mul(b, c))
+
+
+def square(x: Parts) -> Parts:
+    """(a - b) (a + b) + 2 i a b, which does not cancel; parts of one size give 0, however large they are."""
+    a, b = x
+    real = build.mul(build.sub(a, b), build.add(a, b))
+    equal = both(build.compare(absolute(a), "eq", absolute(b)), is_finite(a))
+    return build.select(equal, 0.0, real), build.mul(build.mul(a, b), 2.0)
+
+
+def div(x: Parts, y: Parts) -> Parts:
+    """Smith's method, on numbers of moderate size: the smaller part of the divisor is divided by the larger."""
+    over, under = moderate(x), moderate(y)
+    alike = either(both(over.big, under.big), both(over.small, under.small))  # these powers of two are one another's inverse
+    (a, b), (c, d) = over.x, under.x
+    wide = build.compare(absolute(c), "ge", absolute(d))
+    large, small = build.select(wide, c, d), build.select(wide, d, c)
+    ratio = build.div(small, large)
+    below = build.add(large, build.mul(small, ratio))
+    first = build.select(wide, build.add(a, build.mul(b, ratio)), build.add(build.mul(a, ratio), b))
+    second = build.select(wide, build.sub(b, build.mul(a, ratio)), build.sub(build.mul(b, ratio), a))
+    found = build.div(first, below), build.div(second, below)
+    found = scaled(found, build.select(alike, 1.0, over.back()))
+    return _with_infinities(x, y, scaled(found, build.select(alike, 1.0, under.back(-1))))
+
+
+def _with_infinities(x: Parts, y: Parts, found: Parts) -> Parts:
+    """C99's Annex G: what is divided by zero is infinite, and so is infinity divided by finite numbers; finite numbers
+    divided by infinity are zero."""
+    (a, b), (c, d) = x, y
+    zero = both(build.compare(c, "eq", 0.0), build.compare(d, "eq", 0.0))
+    endless = signed_as(INFINITE, c)
+    found = where(zero, (build.mul(endless, a), build.mul(endless, b)), found)
+    above, below = (either(is_infinite(v[0]), is_infinite(v[1])) for v in (x, y))
+    whole, divided = (both(is_finite(v[0]), is_finite(v[1])) for v in (x, y))
+    grows = both(both(above, divided), build.apply1("not", zero))
+    unit_x, unit_y = (tuple(signed(build.select(is_infinite(v), build.like(1.0, v), 0.0), v) for v in z) for z in (x, y))
+    p, q = (build.select(grows, unit_x[k], x[k]) for k in (0, 1))
+    r, s = (build.select(grows, y[k], unit_y[k]) for k in (0, 1))
+    product = build.add(build.mul(p, r), build.mul(q, s)), build.sub(build.mul(q, r), build.mul(p, s))
+    found = where(grows, scaled(product, INFINITE), found)
+    return where(both(whole, below), scaled(product, 0.0), found)
+
+
+def sign(x: Parts) -> Parts:
+    """x / |x|; 0 at 0, and the direction of an infinite part beside a finite one."""
+    a, b = x
+    large = largest(x)
+    zero = build.compare(large, "eq", 0.0)
+    endless = build.compare(large, "eq", INFINITE)
+    p, q = (build.div(v, build.select(zero, 1.0, large)) for v in x)
+    size = hypot(p, q)
+    safe = build.select(zero, 1.0, size)
+    found = where(zero, x, (build.div(p, safe), build.div(q, safe)))
+    alone = build.compare(is_infinite(a), "ne", is_infinite(b))
+    units = tuple(build.select(is_infinite(v), signed_as(1.0, v), build.mul(v, 0.0)) for v in x)
+    return where(both(endless, alone), (units[0], units[1]), found)
+
+
+def absolute_of(x: Tensor) -> Tensor:
+    return Tensor(part_of(x.element), (hypot(*parts(x)),))
+
+
+def compare(direction: str, x: Tensor, y: Tensor) -> Node | None:
+    """Whether both parts are equal, or one differs."""
+    if direction not in ("eq", "ne") or x.element != y.element:
+        return None
+    real, imaginary = (build.compare(a, direction, b) for a, b in zip(x.parts, y.parts, strict=True))
+    return both(real, imaginary) if direction == "eq" else either(real, imaginary)
+
+
+def _mapped(function: Callable[[Parts], Parts]) -> Callable[[Tensor], Tensor]:
+    return lambda x: x.each(function(parts(x)))
+
+
+def _paired(function: Callable[[Parts, Parts], Parts]) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, y: x.each(function(parts(x), parts(y)))
+
+
+FUNCTIONS: dict[str, Callable[[Parts], Parts]] = {
+    "negate": lambda x: (neg(x[0]), neg(x[1])), "exponential": exp, "exponential_minus_one": expm1_, "log": log,
+    "log_plus_one": log1p_, "sqrt": sqrt, "rsqrt": rsqrt, "cbrt": cbrt, "sine": sin_, "cosine": cos_, "tan": tan,
+    "tanh": tanh_, "logistic": logistic, "sign": sign,
+}  # fmt: skip
+"""StableHLO's functions of one complex number, of its parts."""
+
+CHLO_FUNCTIONS: dict[str, Callable[[Parts], Parts]] = {
+    "sinh": sinh_, "cosh": cosh_, "tan": tan, "square": square, "asin": asin, "acos": acos, "atan": atan, "asinh": asinh,
+    "acosh": acosh, "atanh": atanh,
+}  # fmt: skip
+"""CHLO's."""
+
+PAIRS: dict[str, Callable[[Parts, Parts], Parts]] = {"add": add, "subtract": sub, "multiply": mul, "divide": div, "power": power}
+"""Those of two."""
+
+UNARY: dict[str, Callable[[Tensor], Tensor]] = {name: _mapped(f) for name, f in FUNCTIONS.items()} | {"abs": absolute_of}
+CHLO: dict[str, Callable[[Tensor], Tensor]] = {name: _mapped(f) for name, f in CHLO_FUNCTIONS.items()}
+BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {name: _paired(f) for name, f in PAIRS.items()}

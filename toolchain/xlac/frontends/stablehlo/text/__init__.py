@@ -1,0 +1,1 @@
+"""The text of MLIR: words, types, attributes, modules, operations."""

@@ -1,0 +1,92 @@
+"""The words of MLIR text, read as the parser asks for them."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from xlac.frontends.stablehlo.text.errors import Source
+
+SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*)*")
+WORD = re.compile(
+    r"""(?P<value>%[\w$.\-]+(?:\#\d+)?)
+      | (?P<string>"[^"\\]*(?:\\.[^"\\]*)*")
+      | (?P<symbol>@(?:[\w$.\-]+|"[^"\\]*(?:\\.[^"\\]*)*"))
+      | (?P<number>-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?))
+      | (?P<word>[A-Za-z_][\w$.]*)
+      | (?P<alias>[\#!][\w$.\-]*)
+      | (?P<block>\^[\w$.\-]+)
+      | (?P<mark>->|::|\{-\#|\#-\}|[{}()\[\]<>,:=?*+/|&;-])""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Lexer:
+    """One word ahead: `kind` and `text` tell it, `at` is where it begins; at the end the kind is "end"."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.all = source, source.text
+        self.kind, self.text, self.at, self.end = "", "", 0, 0
+        self.seek(0)
+
+    def seek(self, offset: int) -> None:
+        """Reads the word that begins at an offset, or after the space there."""
+        self.at = SPACE.match(self.all, offset).end()  # type: ignore[union-attr]  # it matches nothing, too
+        found = WORD.match(self.all, self.at)
+        if found is None:
+            if self.at < len(self.all):
+                self.source.fail("XL7201", f"unexpected character {self.all[self.at]!r}", self.at)
+            self.kind, self.text, self.end = "end", "", self.at
+            return
+        self.kind, self.text, self.end = str(found.lastgroup), found.group(), found.end()
+
+    def next(self) -> str:
+        """Takes the word."""
+        text = self.text
+        self.seek(self.end)
+        return text
+
+    def accept(self, text: str) -> bool:
+        """Takes the word if it is this one."""
+        if self.text != text or self.kind == "string":
+            return False
+        self.next()
+        return True
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            self.unexpected(f"{text!r}")
+
+    def take(self, kind: str, what: str) -> str:
+        """Takes a word of a kind."""
+        if self.kind != kind:
+            self.unexpected(what)
+        return self.next()
+
+    def unexpected(self, wanted: str) -> NoReturn:
+        found = "the end of the text" if self.kind == "end" else repr(self.text[:60])
+        self.source.fail("XL7201", f"expected {wanted}, found {found}", self.at, max(1, min(60, len(self.text))))
+
+    def string(self) -> str:
+        """Takes a string and gives what it says."""
+        return unescaped(self.take("string", "a string")[1:-1])
+
+
+ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+LETTERS = {"n": "\n", "t": "\t"}
+
+
+def unescaped(text: str) -> str:
+    r"""A string's inside with \n, \" and \hh resolved; bytes that are no UTF-8 become U+FFFD."""
+    if "\\" not in text:
+        return text
+
+    def resolved(match: re.Match[str]) -> str:
+        code = match.group(1)
+        return chr(int(code, 16)) if len(code) == 2 else LETTERS.get(code, code)
+
+    found = ESCAPE.sub(resolved, text)
+    try:
+        return found.encode("latin1").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # it had letters beyond Latin 1 beside its escapes
+        return found

@@ -1,0 +1,1 @@
+"""Which nodes become one kernel: groups, and the ways in which they grow."""

@@ -1,0 +1,189 @@
+"""A group while fusion builds it: which nodes may join, and which values it could write on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from xlac.fusion.group import Kind
+from xlac.ir.dims import Shape, at_opt
+from xlac.ir.graph import Node
+from xlac.ir.op import Elementwise
+from xlac.ops.control.control import Pick
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.scalar.arithmetic import Compare, Scalar, Select
+from xlac.ops.scalar.convert import Bitcast, Cast
+from xlac.ops.tensor import view
+
+MAX_NODES = 400  # of one kernel: beyond, compiling costs more than another launch
+COLUMNS = 32  # neighbouring results that a block of a GPU has
+BLOCK_ELEMENTS = 1 << 17  # that a block of a GPU crosses in the time of a few launches
+
+
+class Label(Enum):
+    """How a node lies in the space of a cluster: the same index reaches the element that the loop is at."""
+
+    FULL = "full"  # a value for every element that a reduction crosses
+    KEPT = "kept"  # a value for each of its results
+    SAME = "same"  # a value for every element of the result: epilogues, and the outputs of elementwise groups
+
+
+Key = tuple[int, int]
+"""Where a cluster stands among all: operands come from smaller keys only, so no two clusters need each other."""
+
+
+@dataclass(eq=False, slots=True)
+class Cluster:
+    """The nodes that will share a kernel. `labels` are those that the loops reach at their own index."""
+
+    kind: Kind
+    hero: Node
+    key: Key
+    processors: int = 0  # multiprocessors of a GPU
+    members: dict[Node, None] = field(default_factory=dict)
+    labels: dict[Node, Label] = field(default_factory=dict)
+    outputs: dict[Node, None] = field(default_factory=dict)
+    paths: dict[Node, tuple[Node, ...]] = field(default_factory=dict)  # views between a contraction's index and a node's
+    feeds: set[Node] = field(default_factory=set)  # views of a contraction's operands
+    notes: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def space(self) -> Shape:
+        return self.hero.inputs[0].shape
+
+    @property
+    def reduced(self) -> frozenset[int]:
+        assert isinstance(self.hero.op, Reduce)
+        return frozenset(self.hero.op.axes)
+
+    @property
+    def reduces(self) -> bool:
+        return self.kind in (Kind.ROWS, Kind.REDUCE)
+
+    def add(self, node: Node, label: Label | None = None) -> None:
+        self.members[node] = None
+        if label is not None:
+            self.labels[node] = label
+
+    # ---- growing towards consumers -----------------------------------------------------------
+
+    def label_for(self, node: Node) -> Label | None:
+        """The label of a node that reads members of this cluster, if the cluster can compute it as well."""
+        if len(self.members) >= MAX_NODES:
+            return None
+        inside = {self.labels.get(i) for i in node.inputs if i in self.members}
+        if None in inside or not inside:
+            return None
+        if self.kind in (Kind.DOT, Kind.CONV, Kind.ATTENTION, Kind.WINDOW):
+            return self._epilogue(node)
+        if not self.reduces:
+            return None
+        if is_pointwise(node):
+            label = Label.FULL if Label.FULL in inside else Label.KEPT
+            return label if label is Label.KEPT or not self._is_scarce() else None
+        if isinstance(node.op, view.Reshape | view.Transpose | view.Broadcast):
+            (found,) = inside
+            return self._view(node, found) if found else None
+        return None
+
+    def _epilogue(self, node: Node) -> Label | None:
+        """Pointwise work on what a contraction found, through the same views of it."""
+        (path, *others) = {self.paths.get(i, ()) for i in node.inputs if i in self.members}
+        if others:
+            return None
+        if isinstance(node.op, Scalar | Compare | Select | Cast):
+            self.paths[node] = path
+            return Label.SAME
+        if isinstance(node.op, view.Reshape | view.Transpose) and self.kind is not Kind.WINDOW:
+            self.paths[node] = (*path, node)
+            return Label.SAME
+        return None
+
+    def _is_scarce(self) -> bool:
+        """Few results from many elements: threads share the reduction, which a second pass would prevent."""
+        results = elements(n for a, n in enumerate(self.space) if a not in self.reduced)
+        if self.processors:
+            blocks = results if self.kind is Kind.ROWS else -(-results // COLUMNS)
+            return blocks < self.processors // 2 and elements(self.space) > blocks * BLOCK_ELEMENTS
+        return results < 8 and elements(self.space) > 1 << 18
+
+    def _view(self, node: Node, label: Label) -> Label | None:
+        """The label of a view that only adds or drops axes of one element, or spreads results over the space."""
+        (x,) = node.inputs
+        kept = [a for a in range(len(self.space)) if a not in self.reduced and self.space[a] != 1]
+        full = [a for a in range(len(self.space)) if self.space[a] != 1]
+        moved = [a for a, n in enumerate(x.shape) if n != 1]
+        if isinstance(node.op, view.Broadcast):
+            goes = [node.op.axes[a] for a in moved]  # result axes, in the order of the operand's
+        elif isinstance(node.op, view.Transpose):
+            goes = [node.op.perm.index(a) for a in moved]
+        else:
+            return label if dense(node.shape) == dense(x.shape) else None
+        if goes != sorted(goes):
+            return None
+        if dense(node.shape) == dense(x.shape):
+            return label
+        if label is Label.KEPT and dense(node.shape) == dense(self.space) and not self._is_scarce():
+            place = [a for a, n in enumerate(node.shape) if n != 1]  # the result's axes, as axes of the space
+            return Label.FULL if [full[place.index(a)] for a in goes] == kept else None
+        return None
+
+    def accepts_reduction(self, node: Node) -> bool:
+        """Whether a reduction of values inside, or of the same sources, runs in the same loops."""
+        assert isinstance(node.op, Reduce)
+        return (
+            self.reduces and node.inputs[0].shape == self.space and frozenset(node.op.axes) == self.reduced
+            and len(self.members) < MAX_NODES
+        )  # fmt: skip
+
+    # ---- writing what is computed on the way -------------------------------------------------
+
+    def can_host(self, node: Node) -> bool:
+        """Whether a producer inside is at hand for every element, each once, so that it can be an output too."""
+        if len(self.outputs) >= 8 or node not in self.labels:
+            return False
+        if self.kind is Kind.ELEMENTWISE:
+            return node.shape == self.hero.shape
+        if not self.reduces:
+            return False
+        if self._is_scarce():
+            return False
+        return self.labels[node] is not Label.FULL or dense(node.shape) == dense(self.space)
+
+
+def label_of_operand(cluster: Cluster, user: Node, node: Node) -> Label | None:
+    """How a producer pulled into a cluster lies in its space, seen from one user inside."""
+    if isinstance(user.op, Reduce):
+        crossed = user.inputs if user.op.body is None else user.inputs[: len(user.inputs) // 2]
+        return Label.FULL if node in crossed else None
+    if user is cluster.hero and cluster.kind is not Kind.ELEMENTWISE:
+        return None
+    return cluster.labels.get(user) if is_pointwise(user) else None
+
+
+def is_pointwise(node: Node) -> bool:
+    """Each element comes from the elements of its operands at the same index."""
+    if isinstance(node.op, Bitcast):
+        return node.inputs[0].shape == node.shape
+    return isinstance(node.op, Scalar | Compare | Select | Cast)
+
+
+def is_view(node: Node) -> bool:
+    """Moves elements and computes nothing: anyone may do it again."""
+    return isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose)
+
+
+def is_fusible(node: Node) -> bool:
+    return isinstance(node.op, Elementwise) and not isinstance(node.op, Pick)
+
+
+def dense(shape: Iterable[object]) -> tuple[object, ...]:
+    return tuple(n for n in shape if n != 1)
+
+
+def elements(shape: Iterable[object]) -> int:
+    count = 1
+    for n in shape:
+        count *= at_opt(n)  # type: ignore[arg-type]
+    return count

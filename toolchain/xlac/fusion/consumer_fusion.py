@@ -1,0 +1,150 @@
+"""The first sweep of fusion: clusters around reductions, contractions and the like.
+
+They are numbered as they come, and nodes that read their results join them: epilogues, the pointwise work between and
+after the reductions of a row, further reductions of the same space. A node joins only the newest cluster that it
+depends on, so operands always come from older ones and no cycle can arise; that takes no search. Elementwise nodes
+that read no cluster stay floating.
+"""
+
+from __future__ import annotations
+
+from xlac.codegen.claims import kind_taken
+from xlac.fusion import cost
+from xlac.fusion.cluster import Cluster, Label, is_fusible, is_pointwise
+from xlac.fusion.group import Kind
+from xlac.fusion.prologue_fusion import Prologues, prologues
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Composite, Elementwise
+from xlac.ops.control import control
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.tensor import leaf, view
+from xlac_sdk.support.limits import went
+from xlac_sdk.target import Target
+
+HEROES = {
+    "dot": Kind.DOT, "conv": Kind.CONV, "window": Kind.WINDOW, "scatter": Kind.SCATTER, "dyn_update": Kind.UPDATE, "sort": Kind.SORT,
+    "cumulative": Kind.CUMULATIVE, "compact": Kind.CUMULATIVE, "rng_bits": Kind.RANDOM, "custom_call": Kind.CLAIMED,
+    "cond": Kind.CONTROL, "while": Kind.CONTROL, "scan": Kind.CONTROL, "call": Kind.CONTROL,
+}  # fmt: skip
+
+
+class Forwards:
+    """Clusters, which nodes are in one, and what is known of every node."""
+
+    def __init__(self, graph: Graph, target: Target, fuse: bool) -> None:
+        self.target, self.fuse = target, fuse
+        self.nodes = [n for n in graph.nodes() if not is_leaf(n)]
+        self.number = {n: i for i, n in enumerate(self.nodes)}
+        self.results = set(graph.outputs.values())
+        self.home: dict[Node, Cluster] = {}
+        self.newest: dict[Node, int] = {}  # the newest cluster that a node depends on or is in
+        self.clusters: list[Cluster] = []
+        self.weights: dict[Node, int] = {}  # operations an element, floating operands included
+        self.reads: dict[Node, int] = {}  # bytes of what is in memory that a floating node needs
+        self._by_source: dict[tuple[Node, frozenset[int]], Cluster] = {}
+        self.prologues = prologues(self.number, graph.users(), self.results, target) if fuse else Prologues()
+        for node in self.nodes:
+            went()
+            self._visit(node)
+
+    def _visit(self, node: Node) -> None:
+        kind = self._kind(node)
+        newest = max((self.newest.get(i, -1) for i in node.inputs), default=-1)
+        if isinstance(node.op, control.Pick):
+            producer = self.home[node.inputs[0]]
+            producer.add(node, Label.KEPT if producer.reduces else None)
+            self._settle(node, producer)
+        elif isinstance(node.op, Reduce):
+            self._reduction(node, newest)
+        elif kind is not None:
+            self._found(kind, node)
+        else:
+            assert is_fusible(node), f"no kernel for {node.op.mnemonic}: it should have been expanded"
+            cluster = self._joinable(node, newest) if node not in self.prologues.alone else None
+            label = cluster.label_for(node) if cluster else None
+            if cluster is not None and label is not None:
+                cluster.add(node, label)
+                self._settle(node, cluster)
+            else:
+                self.newest[node] = newest
+        self._weigh(node)
+
+    def _kind(self, node: Node) -> Kind | None:
+        if isinstance(node.op, Composite) and not isinstance(node.op, Elementwise):
+            return kind_taken(node, self.target) or Kind.CLAIMED
+        return HEROES.get(node.op.mnemonic)
+
+    def _found(self, kind: Kind, node: Node) -> Cluster:
+        cluster = Cluster(kind, node, (len(self.clusters), -1), self.target.processors)
+        self.clusters.append(cluster)
+        label = Label.KEPT if cluster.reduces else Label.SAME if len(node.results) == 1 else None
+        cluster.add(node, label)
+        self._settle(node, cluster)
+        return cluster
+
+    def _settle(self, node: Node, cluster: Cluster) -> None:
+        self.home[node] = cluster
+        self.newest[node] = cluster.key[0]
+
+    def _joinable(self, node: Node, newest: int) -> Cluster | None:
+        """The newest cluster that a node depends on, if all that it needs is in it or older."""
+        if newest < 0 or not self.fuse:
+            return None
+        cluster = self.clusters[newest]
+        for i in node.inputs:
+            if self.newest.get(i, -1) == newest and self.home.get(i) is not cluster:
+                return None
+        return cluster if any(self.home.get(i) is cluster for i in node.inputs) else None
+
+    def _reduction(self, node: Node, newest: int) -> None:
+        assert isinstance(node.op, Reduce)
+        axes = frozenset(node.op.axes)
+        crossed = node.inputs if node.op.body is None else node.inputs[: len(node.inputs) // 2]
+        cluster = self._joinable(node, newest)
+        if cluster is not None and cluster.accepts_reduction(node):
+            labels = {cluster.labels.get(i) for i in crossed if i in cluster.members}
+            if labels == {Label.FULL}:
+                cluster.add(node, Label.KEPT)
+                cluster.notes["the reductions share a space"] = None
+                self._settle(node, cluster)
+                return
+        sources = {s for x in crossed for s in self._sources(x)}
+        if self.fuse:
+            for source in sources:
+                other = self._by_source.get((source, axes))
+                if other is not None and other.accepts_reduction(node) and newest < other.key[0]:
+                    other.add(node, Label.KEPT)
+                    other.notes["reductions of the same values side by side"] = None
+                    self._settle(node, other)
+                    return
+        rank = node.inputs[0].type.rank
+        trailing = axes == frozenset(range(rank - len(axes), rank))
+        cluster = self._found(Kind.ROWS if trailing else Kind.REDUCE, node)
+        for source in sources:
+            self._by_source[(source, axes)] = cluster
+
+    def _sources(self, x: Node) -> set[Node]:
+        """What an operand of a reduction is computed from, element by element: where pointwise work ends."""
+        stack, seen = [x], {x}
+        found: set[Node] = set()
+        while stack and len(seen) < 64:
+            node = stack.pop()
+            if node in self.home or not is_pointwise(node):
+                if node.shape == x.shape and not isinstance(node.op, leaf.Const | view.Broadcast):
+                    found.add(node)
+                continue
+            for i in node.inputs:
+                if i not in seen:
+                    seen.add(i)
+                    stack.append(i)
+        return found
+
+    def _weigh(self, node: Node) -> None:
+        inline = [i for i in dict.fromkeys(node.inputs) if i in self.number and i not in self.home]
+        self.weights[node] = min(10_000, cost.weight(node.op) + sum(self.weights[i] for i in inline))
+        read = sum(cost.nbytes(i) for i in dict.fromkeys(node.inputs) if i not in inline and len(i.results) == 1)
+        self.reads[node] = min(1 << 60, read + sum(self.reads[i] for i in inline))
+
+
+def is_leaf(node: Node) -> bool:
+    return isinstance(node.op, leaf.Param | leaf.Const)

@@ -1,0 +1,82 @@
+"""What nodes cost: operations an element, bytes a group moves. Rough figures that fusion and schedules weigh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xlac.codegen.core.access_analysis import WEIGHTS
+from xlac.codegen.core.elements import is_immediate
+from xlac.fusion.group import Group
+from xlac.ir.dims import at_opt
+from xlac.ir.graph import Node
+from xlac.ir.op import Op
+from xlac.ops import cost
+from xlac.ops.scalar.arithmetic import Scalar
+from xlac.ops.tensor import leaf, view
+from xlac_sdk.kernel_ir.kernel import Work
+from xlac_sdk.target import Target
+
+FREE = (view.Reshape, view.Broadcast, view.Transpose, view.Slice, leaf.Const, leaf.Iota)
+GATHERING = 8  # an element found through an index, or chosen among several
+
+
+LAUNCH = 1 << 14  # bytes that could be moved in the time that another kernel takes to begin
+GPU_LAUNCH = 1 << 22  # the same on a GPU, whose memory is two hundred times as fast
+FLOP_BYTES = 0.4  # bytes that could be moved in the time of one vector operation, per element
+SCALAR_FLOP_BYTES = 4.0  # the same on a target without vectors
+GPU_FLOP_BYTES = 0.1  # and on a GPU
+STAGED = 4  # operations on an element that goes through registers on its way into a product
+ROUNDED = 3  # an operation whose result is rounded to a half, and widened again
+GPU_HIDDEN = 8  # operations on an element that a GPU does while it waits for memory anyway
+
+
+def launch_bytes(target: Target) -> int:
+    """Bytes that could be moved in the time that another kernel takes to begin."""
+    return GPU_LAUNCH if target.warp else LAUNCH
+
+
+def operation_bytes(target: Target) -> float:
+    """Bytes that could be moved in the time of one operation on one element."""
+    if target.warp:
+        return GPU_FLOP_BYTES
+    return FLOP_BYTES if target.vector_bytes else SCALAR_FLOP_BYTES
+
+
+def recomputing(target: Target, operations: float, size: float) -> float:
+    """Bytes that could be moved in the time of some operations on each of so many elements."""
+    return max(0.0, operations - (GPU_HIDDEN if target.warp else 0)) * size * operation_bytes(target)
+
+
+def weight(op: Op) -> int:
+    """Operations that one element takes once its operands are there."""
+    if isinstance(op, FREE):
+        return 0
+    if isinstance(op, Scalar):
+        return WEIGHTS.get(op.primitive, 1)
+    return GATHERING if op.mnemonic in ("gather", "concat", "pad", "dyn_slice", "dyn_update") else 1
+
+
+def staged(nodes: Iterable[Node]) -> int:
+    """Operations for each element of an operand that is computed by some nodes on its way into a product: halves are
+    rounded after each."""
+    return STAGED + sum(weight(node.op) * (ROUNDED if node.type.dtype.is_half else 1) for node in nodes)
+
+
+def elements(node: Node) -> int:
+    """Elements of all results, at the sizes to optimise for."""
+    return sum(at_opt(t.size) for t in node.results)
+
+
+def nbytes(node: Node) -> int:
+    return sum(t.nbytes for t in node.results)
+
+
+def flops(node: Node) -> int:
+    """Arithmetic operations of a whole node, as `xlac.ops.cost` counts them."""
+    return cost.flops(node.op, tuple(t for i in node.inputs for t in i.results), node.results)
+
+
+def work(group: Group) -> Work:
+    """The operations of a group, and the bytes of its inputs and outputs, each counted once."""
+    moved = sum(nbytes(n) for n in (*group.inputs, *group.outputs) if not is_immediate(n))
+    return Work(sum(map(flops, group.nodes)), moved)

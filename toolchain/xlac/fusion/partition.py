@@ -1,0 +1,74 @@
+"""Cuts a graph into groups, each of which becomes a kernel.
+
+Two sweeps. Forwards (`fusion_forwards.py`), reductions, contractions and the like found clusters, and nodes that read
+their results join them. Backwards (`fusion_backwards.py`), each node that is in none is computed where it is read, or
+written to memory once. Then elementwise clusters of one shape that share an operand, and tiny ones, are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xlac.fusion.cluster import Cluster
+from xlac.fusion.consumer_fusion import Forwards
+from xlac.fusion.group import Group, Kind, Partition
+from xlac.fusion.horizontal_fusion import join_siblings
+from xlac.fusion.producer_fusion import RESULT, Backwards
+from xlac.ir.graph import Graph, Node
+from xlac.ops.tensor import view
+from xlac_sdk.support.limits import went
+from xlac_sdk.target import Target
+
+
+def partition(graph: Graph, target: Target, *, fuse: bool = True) -> Partition:
+    """The groups of a graph and of the bodies inside it. Without `fuse`, every node has a kernel of its own."""
+    groups = _groups(graph, target, fuse)
+    inner: dict[Graph, Partition] = {}
+    for group in groups:
+        if group.kind is Kind.CONTROL:
+            for body in group.hero.op.bodies():
+                inner[body] = partition(body, target, fuse=fuse)
+    return Partition(graph, groups, inner)
+
+
+def is_alias(group: Group) -> bool:
+    """True for a group that only renames memory: a reshape of a value that is there already."""
+    return group.kind is Kind.ELEMENTWISE and len(group.nodes) == 1 and isinstance(group.hero.op, view.Reshape)
+
+
+def _groups(graph: Graph, target: Target, fuse: bool) -> tuple[Group, ...]:
+    found = Forwards(graph, target, fuse)
+    why = Backwards(found).why
+    clusters = sorted((c for c in found.clusters if c.outputs), key=lambda c: c.key)
+    if fuse:
+        clusters = join_siblings(clusters, found.number, target)
+    return tuple(_group(c, found.number, why) for c in clusters)
+
+
+def _group(cluster: Cluster, number: Mapping[Node, int], why: Mapping[Node, str]) -> Group:
+    went()
+    nodes = tuple(sorted(cluster.members, key=number.__getitem__))
+    outputs = tuple(sorted(cluster.outputs, key=number.__getitem__))
+    if cluster.kind in (Kind.CONTROL, Kind.CLAIMED):
+        inputs = cluster.hero.inputs
+    else:
+        inputs = tuple(dict.fromkeys(i for n in nodes for i in n.inputs if i not in cluster.members))
+    barriers = {i: why[i] for i in inputs if why.get(i)}
+    barriers |= {o: why[o] for o in outputs if why.get(o, RESULT) != RESULT}
+    hero = cluster.hero if cluster.hero in cluster.members else outputs[-1]
+    return Group(cluster.kind, hero, nodes, inputs, outputs, _reason(cluster, nodes), barriers)
+
+
+def _reason(cluster: Cluster, nodes: tuple[Node, ...]) -> str:
+    hero, others = cluster.hero, len(nodes) - 1
+    if cluster.kind is Kind.ELEMENTWISE and others == 0 and isinstance(hero.op, view.Reshape):
+        return "a reshape: the same memory under another shape"
+    text = f"{hero.op.mnemonic} alone" if not others else f"{hero.op.mnemonic} with {_names(nodes, hero)}"
+    return "; ".join((text, *cluster.notes))
+
+
+def _names(nodes: tuple[Node, ...], hero: Node) -> str:
+    """What is computed beside the hero, each once; views only where there is nothing else. ASCII: it reaches source text."""
+    others = [n for n in nodes if n is not hero]
+    work = [n for n in others if not isinstance(n.op, view.Reshape | view.Broadcast | view.Transpose)]
+    return ", ".join(dict.fromkeys(n.op.mnemonic for n in work or others))

@@ -1,0 +1,219 @@
+"""The second sweep of fusion: where nodes that are in no cluster are computed.
+
+Backwards, each is either computed again inside every cluster that reads it, or written to memory once: by a cluster
+that has it at hand anyway, or by an elementwise cluster of its own. Bytes, operations and a launch are weighed for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from xlac.fusion import cost
+from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
+from xlac.fusion.consumer_fusion import Forwards
+from xlac.fusion.group import Kind
+from xlac.ir.graph import Node
+from xlac.ops.reduction.reduction import Window
+from xlac.ops.tensor import index, view
+from xlac_sdk.support.limits import went
+
+PIECES = 32  # of a concatenation that is read where it is needed; one of more is written, a piece at a time
+
+RESULT = "a result of the model"
+
+FEEDS = {
+    Kind.DOT: (view.Transpose, view.Broadcast, view.Reshape, view.Slice),
+    Kind.CONV: (view.Transpose, view.Slice),
+    Kind.ATTENTION: (view.Transpose, view.Broadcast, view.Reshape, view.Slice),
+}
+"""Views of operands that a contraction reads through."""
+
+
+@dataclass(slots=True)
+class _Wants:
+    """Who reads a node: the clusters that could compute it themselves, with how often each element is then computed."""
+
+    inline: dict[Cluster, float] = field(default_factory=dict)
+    memory: dict[Cluster, str] = field(default_factory=dict)  # clusters that need it in memory, and why
+    ways: dict[Cluster, set[int]] = field(default_factory=dict)  # different indices at which a cluster reads it: code for each
+
+
+class Backwards:
+    """Finishes the clusters of the first sweep: what each holds and writes, and why that is not computed where it is read."""
+
+    def __init__(self, found: Forwards) -> None:
+        self.found, self.target, self.fuse = found, found.target, found.fuse
+        self.number, self.home, self.results, self.prologues = found.number, found.home, found.results, found.prologues
+        self.why: dict[Node, str] = {}  # for values in memory: why they are not computed where they are read
+        self._sweep()
+
+    def _sweep(self) -> None:
+        wanted: dict[Node, _Wants] = {}
+        for node in reversed(self.found.nodes):
+            went()
+            wants = wanted.pop(node, _Wants())
+            home = self.home.get(node)
+            if home is None:
+                places = self._place(node, wants)
+            elif is_view(node):
+                places = self._place_view(node, home, wants)
+            else:
+                again = {c: t for c, t in wants.inline.items() if c is not home and self.prologues.computes(c.hero, node)}
+                for cluster in again:
+                    cluster.add(node)
+                places = {home: 1.0, **again}
+                if node in self.results or any(c not in places for c in (*wants.inline, *wants.memory)):
+                    home.outputs[node] = None
+                    self.why.setdefault(node, next(iter(wants.memory.values()), self._apart(node, home, wants)))
+            for cluster, times in places.items():
+                ways = {0} if cluster is home else wants.ways.get(cluster, {0})
+                if not is_pointwise(node):
+                    ways = {hash((self.number[node], way)) for way in ways}
+                for i in dict.fromkeys(node.inputs):
+                    if i in self.number:
+                        self._want(wanted.setdefault(i, _Wants()), cluster, node, i, times, ways)
+
+    def _want(self, wants: _Wants, cluster: Cluster, user: Node, node: Node, times: float, ways: set[int]) -> None:
+        """Records that a cluster reads a node because of one user inside it."""
+        refusal = self._refuses(cluster, user, node)
+        if refusal:
+            wants.memory[cluster] = refusal
+            return
+        wants.ways.setdefault(cluster, set()).update(ways)
+        growth = 1.0
+        if isinstance(user.op, view.Broadcast | index.Gather):
+            growth = max(1.0, cost.elements(user) / max(1, cost.elements(node)))
+        elif isinstance(user.op, Window) and user is cluster.hero:
+            growth = max(1.0, cost.flops(user) / max(1, cost.elements(node)))
+        wants.inline[cluster] = max(wants.inline.get(cluster, 0.0), times * growth)
+        label = label_of_operand(cluster, user, node)
+        if label is not None and self.home.get(node) is not cluster:
+            cluster.labels.setdefault(node, label)
+
+    def _refuses(self, cluster: Cluster, user: Node, node: Node) -> str:
+        """Why a cluster can only read an operand of one of its nodes from memory; empty when it could compute it."""
+        if not self.fuse:
+            return "" if self.home.get(node) is cluster else "fusion is off"
+        if cluster.kind is Kind.ATTENTION and user is cluster.hero and node not in user.inputs[:3]:
+            return ""  # a mask is computed where it is needed
+        if cluster.kind in FEEDS and (user is cluster.hero or user in cluster.feeds):
+            if self.prologues.computes(cluster.hero, node):
+                cluster.feeds.add(node)
+                cluster.notes["an operand is computed as it is read"] = None
+                return ""
+            if not isinstance(node.op, FEEDS[cluster.kind]):
+                return f"a {cluster.hero.op.mnemonic} reads its operands many times"
+            home = self.home.get(node)
+            turned = home and any(isinstance(v.op, view.Transpose) for v in home.paths.get(node, ()))
+            if turned and isinstance(node.op, view.Reshape):
+                return "no strides reach it; the kernel before writes it in this order"
+            cluster.feeds.add(node)
+            return ""
+        if isinstance(user.op, view.Concat) and isinstance(node.op, view.Concat) and user.inputs.count(node) > 1:
+            return "it is taken more than once, and code for it each time would double with every such step"
+        if user is not cluster.hero or cluster.reduces:
+            return ""
+        match cluster.kind:
+            case Kind.ELEMENTWISE | Kind.WINDOW | Kind.CUMULATIVE | Kind.SCATTER:
+                return ""
+            case Kind.UPDATE:
+                return "what is updated is memory" if node is user.inputs[0] else ""
+            case Kind.CONTROL:
+                return "the steps of control flow begin with their operands in memory"
+        return f"{cluster.hero.op.mnemonic} takes its operands from memory"
+
+    def _place(self, node: Node, wants: _Wants) -> dict[Cluster, float]:
+        """Where a floating node is computed, and how often each of its elements there."""
+        result = node in self.results
+        full = any(len(c.members) >= MAX_NODES for c in wants.inline) or self._crowds(node, wants)
+        if not result and not wants.memory and not full and self._recompute(node, wants.inline):
+            for cluster in wants.inline:
+                cluster.add(node)
+            return dict(wants.inline)
+        reason = RESULT if result else next(iter(wants.memory.values()), "")
+        if not reason:
+            reason = "the kernel would grow too large" if full else self._dear(wants)
+        self.why[node] = reason
+        host = self._host(node, wants) if not full else None
+        if host is None:
+            host = Cluster(Kind.ELEMENTWISE, node, (self.found.newest[node], self.number[node]))
+            self.found.clusters.append(host)
+            host.labels[node] = Label.SAME
+            times = 1.0
+        else:
+            times = wants.inline[host]
+            host.notes["also writes what others need"] = None
+        host.add(node)
+        host.outputs[node] = None
+        return {host: times}
+
+    def _crowds(self, node: Node, wants: _Wants) -> bool:
+        """Whether a cluster would hold code for a node over and over: slices of slices double it with every step.
+
+        Or, for each element of a long concatenation, a choice among all its pieces.
+        """
+        if isinstance(node.op, view.Concat) and len(node.inputs) > PIECES:
+            return True
+        return any(len(ways) > 1 and len(ways) * max(1, self.found.weights[node]) > MAX_NODES for ways in wants.ways.values())
+
+    def _dear(self, wants: _Wants) -> str:
+        if len(wants.inline) > 1:
+            return f"{len(wants.inline)} kernels read it, and computing it in each would cost more than memory"
+        return "each of its elements is read many times"
+
+    def _recompute(self, node: Node, inline: Mapping[Cluster, float]) -> bool:
+        """Whether computing a node wherever it is read costs less than writing it once."""
+        if not inline:
+            return False
+        if node in self.prologues.alone:
+            return True
+        weight, read, size = self.found.weights[node], self.found.reads[node], cost.elements(node)
+        if len(inline) == 1 and max(inline.values()) <= 1.0:
+            return True
+        if weight == 0 and len(inline) == 1:
+            return True
+        again = sum(read + cost.recomputing(self.target, weight, size * times) for times in inline.values())
+        store = cost.nbytes(node) * (1 + len(inline)) + read + cost.recomputing(self.target, weight, size)
+        if self._host_of(node, inline) is None:
+            store += cost.launch_bytes(self.target)
+        else:
+            store -= cost.nbytes(node)
+        return again <= store
+
+    def _host(self, node: Node, wants: _Wants) -> Cluster | None:
+        """A cluster that has the node at hand, each element once, before anyone else reads it."""
+        return self._host_of(node, wants.inline, wants.memory)
+
+    def _host_of(self, node: Node, inline: Mapping[Cluster, float], memory: Iterable[Cluster] = ()) -> Cluster | None:
+        first = min((*inline, *memory), key=lambda c: c.key, default=None)
+        if first is None or first not in inline or first in memory or inline[first] > 1.0:
+            return None
+        return first if first.can_host(node) else None
+
+    def _place_view(self, node: Node, home: Cluster, wants: _Wants) -> dict[Cluster, float]:
+        """A view of what a cluster computed: others that read it look at the cluster's result themselves."""
+        places = {c: t for c, t in wants.inline.items() if c not in wants.memory}
+        if node in self.results or any(c is not home for c in wants.memory):
+            home.outputs[node] = None
+            self.why[node] = next(iter(wants.memory.values()), RESULT)
+            places = {home: 1.0}
+        for cluster in places:
+            cluster.add(node)
+        if home not in places:
+            home.members.pop(node, None)
+        return places
+
+    def _apart(self, node: Node, home: Cluster, wants: _Wants) -> str:
+        """Why readers of a cluster's result are not in it."""
+        if node in self.results and not wants.inline:
+            return RESULT
+        for cluster in wants.inline:
+            if cluster is home:
+                continue
+            if cluster.reduces and home.reduces:
+                return "its readers reduce another space"
+            if cluster.reduces:
+                return f"a reduction needs whole rows of the {home.hero.op.mnemonic}"
+            return f"read elsewhere than where the {home.hero.op.mnemonic} writes it, or together with later results"
+        return ""

@@ -1,0 +1,169 @@
+"""Operands of products that a GPU computes as it reads them: weights from integers, scales and zero points; rows less
+their mean, over their deviation.
+
+Such an operand is not written to memory. It is computed again for every tile across, so this pays for products of few
+rows or columns, and where what it is computed from is much smaller. What rows are reduced to comes from a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from xlac.codegen.core.elements import is_immediate
+from xlac.fusion import cost
+from xlac.fusion.cluster import is_pointwise, is_view
+from xlac.ir.dims import at_opt, volume
+from xlac.ir.graph import Node
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.tensor import view
+from xlac_sdk.target import Target
+
+TILE = 128  # rows or columns that find an operand computed once
+FEW, ACROSS = 8, 32  # of products of a few rows: so many, and the columns of a block
+MOST = 24  # nodes of one operand
+REDUCED = 3  # pointwise nodes between an operand's and a reduction
+
+Users = Mapping[Node, Sequence[Node]]
+Read = tuple[Node, int]  # a product, and which of its operands
+Chain = Mapping[Node, bool]  # nodes, each with whether reductions read it too
+
+
+@dataclass(frozen=True, slots=True)
+class Prologues:
+    """What products compute. `alone` are nodes that nobody else needs; others are computed elsewhere too."""
+
+    of: Mapping[Node, frozenset[Node]] = field(default_factory=dict)  # by product
+    alone: frozenset[Node] = frozenset()
+
+    def computes(self, product: Node, node: Node) -> bool:
+        """Whether a product computes a node."""
+        return node in self.of.get(product, ())
+
+
+def prologues(number: Mapping[Node, int], users: Users, results: Iterable[Node], target: Target) -> Prologues:
+    """Those that pay, in a graph whose nodes are numbered in order. None where there are no blocks of threads."""
+    if not target.warp:
+        return Prologues()
+    reads: dict[Node, list[Read]] = {}
+    for node in number:
+        if isinstance(node.op, Dot):
+            for side, operand in enumerate(node.inputs):
+                reads.setdefault(_beneath(operand), []).append((node, side))
+    search = _Search(number, users, frozenset(results), target)
+    found: dict[Node, set[Node]] = {}
+    alone: set[Node] = set()
+    for top, by in reads.items():
+        chain = search.chain(top, {product for product, _ in by})
+        if chain and search.pays(top, chain, by):
+            alone |= {node for node, shared in chain.items() if not shared}
+            for product, _ in by:
+                found.setdefault(product, set()).update(chain)
+    return Prologues({product: frozenset(nodes) for product, nodes in found.items()}, frozenset(alone))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The graph in which operands are looked at."""
+
+    number: Mapping[Node, int]
+    users: Users
+    kept: frozenset[Node]
+    target: Target
+
+    def chain(self, top: Node, products: set[Node]) -> Chain:
+        """The pointwise nodes that an operand is computed by. Empty where the operand itself is not one, or others read it.
+
+        Of other nodes that somebody else reads, those are among them which only reductions do: the rest is in memory.
+        """
+        chain: dict[Node, bool] = {}
+        waiting = [(-self.number.get(top, 0), 0, top)]
+        while waiting and len(chain) < MOST:
+            _, _, node = heappop(waiting)
+            if node in chain or node in self.kept or not is_pointwise(node) or not self._fits(node, top):
+                continue
+            outside = [user for user in self._readers(node) if user not in chain and user not in products]
+            if outside and (node is top or not all(self._reduced(user) for user in outside)):
+                continue
+            chain[node] = bool(outside)
+            for operand in map(_source, node.inputs):
+                if operand in self.number:
+                    heappush(waiting, (-self.number[operand], len(waiting) + len(chain) * MOST, operand))
+        return chain
+
+    def pays(self, top: Node, chain: Chain, by: Sequence[Read]) -> bool:
+        """Whether computing an operand for every tile is less than writing it and reading it again, in bytes moved."""
+        given = dict.fromkeys(_source(i) for node in chain for i in node.inputs)
+        sources = [node for node in given if node not in chain and not is_immediate(node)]
+        if not all(self._in_memory(node, top, chain) for node in sources) or any(self._library(product) for product, _ in by):
+            return False
+        read, size = sum(cost.nbytes(node) for node in sources), cost.elements(top)
+        times = sum(_times(product, side) for product, side in by)
+        again = len(by) * read + times * cost.staged(chain) * size * cost.operation_bytes(self.target)
+        store = (1 + len(by)) * cost.nbytes(top)
+        if not any(chain.values()) and not any(isinstance(node.op, Reduce) for node in sources):  # else a reduction has it at hand
+            store += read + cost.launch_bytes(self.target)
+        return again < store
+
+    def _fits(self, node: Node, top: Node) -> bool:
+        """Nodes of the operand's size, and simple ones of scales and the like, which come from memory as they are."""
+        if cost.elements(node) == cost.elements(top):
+            return True
+        return cost.weight(node.op) <= 1 and all(i not in self.number for i in node.inputs)
+
+    def _readers(self, node: Node) -> list[Node]:
+        """Who reads a node, through views too."""
+        found: list[Node] = []
+        for user in self.users.get(node, ()):
+            found += self._readers(user) if is_view(user) else [user]
+        return found
+
+    def _reduced(self, node: Node, depth: int = REDUCED) -> bool:
+        """Whether a node is a reduction, or pointwise and all of its readers are that."""
+        if isinstance(node.op, Reduce):
+            return True
+        return depth > 0 and is_pointwise(node) and all(self._reduced(user, depth - 1) for user in self.users.get(node, ()))
+
+    def _in_memory(self, node: Node, top: Node, chain: Chain) -> bool:
+        """Whether what an operand is computed from is in memory anyway, or small: else who computes it has more at hand."""
+        if node not in self.number or node in self.kept or cost.elements(node) < cost.elements(top):
+            return True
+        others = (user for user in self._readers(node) if user not in chain)
+        return is_pointwise(node) and not all(self._reduced(user) for user in others)
+
+    def _library(self, product: Node) -> bool:
+        """Whether a library computes products like that, from operands in memory."""
+        dtype, flops, least = product.inputs[0].type.dtype, cost.flops(product), min(_sizes(product))
+        return any(one.operands is dtype and flops >= one.flops and least >= one.least for one in self.target.products)
+
+
+def _beneath(node: Node) -> Node:
+    """What views of one size look at."""
+    while isinstance(node.op, view.Transpose | view.Reshape):
+        (node,) = node.inputs
+    return node
+
+
+def _source(node: Node) -> Node:
+    """What any views look at."""
+    while is_view(node):
+        (node,) = node.inputs
+    return node
+
+
+def _times(product: Node, side: int) -> int:
+    """How often a product reads each element of an operand."""
+    own, other = _sizes(product)[:: 1 - 2 * side]
+    if min(own, other) <= FEW:
+        return 1 if own >= other else -(-other // ACROSS)
+    return -(-other // TILE)
+
+
+def _sizes(product: Node) -> tuple[int, int]:
+    """Rows and columns."""
+    op, (left, right) = product.op, product.inputs
+    assert isinstance(op, Dot)
+    rows, columns = op.free(left.type.rank, right.type.rank)
+    return at_opt(volume(tuple(left.shape[a] for a in rows))), at_opt(volume(tuple(right.shape[a] for a in columns)))

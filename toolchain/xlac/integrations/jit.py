@@ -1,0 +1,215 @@
+"""`xlac.jit`: Python functions, compiled once for each set of shapes and dtypes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, overload
+
+import numpy as np
+
+from xlac.driver import compile
+from xlac.frontends.arguments import Arguments
+from xlac.frontends.pytree import Nest, flatten, is_number, unflatten
+from xlac.frontends.receivers import Receiver, unchanged
+from xlac.frontends.tracing import Leaf, Tensor, Traced, inlined, is_tracing, trace
+from xlac.ir.types import Type
+from xlac.model import Model, chosen_precision
+from xlac.runtime.programs import Programs
+from xlac.support.failures import Asked
+from xlac_sdk.dtypes import DType
+from xlac_sdk.host.call_binding import as_array, device_of, type_of, wrong
+from xlac_sdk.support.limits import look, valid, within
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Jitted:
+    """A function compiled for the shapes and dtypes of its arguments at the first call with them.
+
+    Arguments are arrays, numbers and nests of these; strings, booleans, None, enums and types are compile-time
+    constants. A number is weak, as one in the text is: it takes the type of the array that it meets. Python's control
+    flow runs while tracing, so it is unrolled; a jitted function that it calls becomes part of it. Of a method, the
+    arrays that its object holds are inputs too, and all else that it holds is constant until it changes.
+    """
+
+    def __init__(self, traced: Callable[..., Any], options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, traced)
+        self._function, self._options = traced, options
+        self._name = getattr(traced, "__name__", type(traced).__name__)
+        self._arguments = Arguments(traced)
+        self._programs: Programs[_Program] = Programs()
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        return self._inline(None, args, named) if is_tracing() else self._called(None, args, named)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else JittedMethod(self, instance)
+
+    def __repr__(self) -> str:
+        return _shown(self, self._arguments)
+
+    def trace(self, /, *args: Any, **named: Any) -> Model:
+        """The model that a call with these arguments would compile."""
+        return self._asked(None, args, named).traced().model
+
+    @property
+    def programs(self) -> int:
+        """How many programs are compiled and kept."""
+        return len(self._programs)
+
+    def _called(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        asked = self._asked(receiver, args, named)
+        program = self._programs.get(asked.key, lambda: self._compile(asked))
+        found = program.compiled(*[_given(asked.leaves[number], dtype, number) for number, dtype in program.takes])
+        return unflatten(program.result, list(found.values()) if isinstance(found, dict) else [found])
+
+    def _asked(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> _Asked:
+        leaves: list[Any] = []
+        held = None if receiver is None else Receiver(receiver)
+        tree = flatten((args, named), leaves)
+        split = len(leaves)
+        if held is not None:
+            tree = tree, held.tree
+            leaves += held.leaves
+        kinds = tuple([_kind(leaf, number) for number, leaf in enumerate(leaves)])
+        return _Asked(self, args, named, held, leaves, split, (tree, kinds))
+
+    def _compile(self, asked: _Asked) -> _Program:
+        with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
+            look("reading the model")
+            model, takes, result = asked.traced()
+            return _Program(compile(model, **self._options), takes, result)
+
+    def _inline(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The function as part of the one that is being traced; its own options do not matter then."""
+        self._arguments.checked(args if receiver is None else (receiver, *args), named)
+        given, names = inlined(args), inlined(named)
+        if receiver is not None:
+            held = Receiver(receiver)
+            again = held.rebuilt([inlined(leaf) for leaf in held.leaves])
+            return inlined(unchanged(self._name, again, lambda owner: self._function(owner, *given, **names)))
+        return inlined(self._function(*given, **names))
+
+
+class JittedMethod:
+    """A jitted function as a method of an object."""
+
+    def __init__(self, jitted: Jitted, owner: Any) -> None:
+        functools.update_wrapper(self, jitted, updated=())
+        self.__func__, self.__self__ = jitted, owner
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        jitted = self.__func__
+        return (jitted._inline if is_tracing() else jitted._called)(self.__self__, args, named)
+
+    def __repr__(self) -> str:
+        return _shown(self.__func__, self.__func__._arguments)
+
+    def trace(self, /, *args: Any, **named: Any) -> Model:
+        """The model that a call with these arguments would compile: behind them, the object's arrays are inputs."""
+        return self.__func__._asked(self.__self__, args, named).traced().model
+
+    @property
+    def programs(self) -> int:
+        """How many programs are compiled and kept, for all objects."""
+        return self.__func__.programs
+
+
+class _Program(NamedTuple):
+    compiled: Any
+    takes: tuple[tuple[int, DType | None], ...]
+    result: Nest
+
+
+class _Asked(NamedTuple):
+    """A call: its leaves, those of the method's object behind `split`, and what its program is kept under."""
+
+    jitted: Jitted
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+    receiver: Receiver | None
+    leaves: list[Any]
+    split: int
+    key: tuple[Any, tuple[Any, ...]]
+
+    def traced(self) -> Traced:
+        """The function, traced. Raises SourceError for arguments that it does not take."""
+        jitted, receiver, split = self.jitted, self.receiver, self.split
+        jitted._arguments.checked(self.args if receiver is None else (receiver.owner, *self.args), self.named)
+        tree = self.key[0] if receiver is None else self.key[0][0]
+
+        def function(tensors: list[Tensor]) -> Any:
+            args, named = unflatten(tree, tensors[:split])
+            if receiver is None:
+                return jitted._function(*args, **named)
+            again = receiver.rebuilt(tensors[split:])
+            return unchanged(jitted._name, again, lambda owner: jitted._function(owner, *args, **named))
+
+        return trace(jitted._name, function, [_leaf(kind, number) for number, kind in enumerate(self.key[1])])
+
+
+def _kind(leaf: Any, number: int) -> Any:
+    """What a program depends on of a leaf: the kind of a number, the shape and element type of an array."""
+    if type(leaf) is np.ndarray:
+        return leaf.shape, leaf.dtype
+    if is_number(leaf):
+        return float if isinstance(leaf, float) else int
+    if hasattr(leaf, "dtype") and device_of(leaf):  # the program will say whether it can be read there
+        return tuple(leaf.shape), np.dtype(str(leaf.dtype).rpartition(".")[2])
+    array = as_array(leaf, None, f"arg{number}")
+    return array.shape, array.dtype
+
+
+def _leaf(kind: Any, number: int) -> Leaf:
+    if isinstance(kind, type):
+        return kind
+    shape, dtype = kind
+    return Type(type_of(dtype, f"arg{number}"), shape)
+
+
+def _given(leaf: Any, dtype: DType | None, number: int) -> Any:
+    """A leaf as its program takes it: numbers in the element type that they have there."""
+    if dtype is None:
+        return leaf
+    if dtype is DType.F32 and -1e38 < leaf < 1e38:  # as nearly all are
+        return np.array(leaf, np.float32)
+    try:
+        with np.errstate(over="ignore"):
+            return np.asarray(leaf, dtype.compute.numpy).astype(dtype.numpy, copy=False)
+    except OverflowError:
+        raise wrong("XL6002", f"input 'arg{number}': {leaf} does not fit {dtype}", "pass an array of a wider type") from None
+
+
+def _shown(jitted: Jitted, arguments: Arguments) -> str:
+    from xlac.support.signature import shown
+
+    given = dict.fromkeys(arguments.names, "")
+    kept = [repr(program.compiled) for program in jitted._programs.kept()]
+    told = f"{len(kept)} programs" + (f", the last {kept[-1]}" if kept else "")
+    return shown("Jitted", jitted._name, given, {"…": ""}, told)
+
+
+@overload
+def jit(traced: Function) -> Jitted: ...
+@overload
+def jit(
+    *, target: str = ..., threads: int | None = ..., cpu: str = ..., triple: str = ..., arch: str = ..., precision: str = ...,
+    checked: Asked = ..., max_compile_seconds: float | None = ..., max_compile_memory: int | None = ...,
+) -> Callable[[Function], Jitted]: ...  # fmt: skip
+def jit(
+    traced: Callable[..., Any] | None = None, *, target: str = "cpu", threads: int | None = None, cpu: str = "", triple: str = "",
+    arch: str = "", precision: str = "", checked: Asked = None, max_compile_seconds: float | None = None, max_compile_memory: int | None = None,
+) -> Any:  # fmt: skip
+    """Compiles a function: `@xlac.jit` or `@xlac.jit(target="cpu", threads=2, precision="fast")`.
+
+    What it takes means what it means to `xlac.compile`; `precision` is "default", or "fast", which docs/SPEC.md explains.
+    The limits are those of each program, tracing too. Raises SourceError for a precision that there is not, LimitError for
+    a limit that is none.
+    """
+    valid(max_compile_seconds, max_compile_memory)
+    options: dict[str, Any] = {"target": target, "threads": threads, "cpu": cpu, "triple": triple, "arch": arch, "precision": chosen_precision(precision)}
+    options |= {"checked": checked, "max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
+    if traced is None:
+        return lambda inner: Jitted(inner, options)
+    return Jitted(traced, options)

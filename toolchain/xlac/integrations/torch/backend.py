@@ -1,0 +1,65 @@
+"""`torch.compile(model, backend="xlac")`: what PyTorch calls with each graph that it captured."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule
+
+from xlac.frontends.torch.decompositions import decompositions
+from xlac.integrations.torch.fallback import compiled
+from xlac.integrations.torch.subgraph import Options
+from xlac.model import PRECISIONS
+from xlac_sdk.support.choices import chosen, unknown_word
+from xlac_sdk.support.limits import valid
+
+_numbers = itertools.count()
+
+
+def backend(
+    module: GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+) -> Callable[..., Any]:
+    """A captured graph as a function. The backward pass, if one is needed, is compiled when it is first asked for."""
+    chosen = replace(options_of(options), name=f"graph_{next(_numbers)}")
+
+    def inference(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compiled(graph, chosen)
+
+    def forward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compiled(graph, replace(chosen, visible=_returned()))
+
+    def backward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compiled(graph, replace(chosen, name=f"{chosen.name}_backward", visible=frozenset()))
+
+    build = aot_autograd(
+        fw_compiler=forward, bw_compiler=backward, inference_compiler=inference, decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )  # fmt: skip
+    made: Callable[..., Any] = build(module, example_inputs)
+    return made
+
+
+def _returned() -> frozenset[int]:
+    """Which results of the forward graph being compiled are the user's; behind them is what the backward pass needs."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return frozenset(range(0 if metadata is None else metadata.num_forward_returns))
+
+
+def options_of(given: Mapping[str, Any] | None) -> Options:
+    """The options of `torch.compile`. Threads are PyTorch's own number unless given."""
+    known = {f.name for f in fields(Options)} - {"name", "visible"}
+    unknown = sorted(set(given or {}) - known)
+    if unknown:
+        problem = f"the xlac backend has no option '{unknown[0]}'"
+        raise unknown_word(problem, unknown[0], sorted(known), "XL7307")
+    found = Options(**(given or {}))
+    chosen("precision", found.precision, PRECISIONS)
+    valid(found.max_compile_seconds, found.max_compile_memory)
+    return found if found.threads else replace(found, threads=torch.get_num_threads())

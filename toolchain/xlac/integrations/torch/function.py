@@ -1,0 +1,156 @@
+"""`xlac.from_torch`: a PyTorch module or exported program as a compiled function of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils import _pytree as pytree
+
+from xlac.driver import compile
+from xlac.frontends.arguments import Arguments
+from xlac.frontends.torch.exported import Exported, imported
+from xlac.frontends.torch.importer import inputs_of
+from xlac.integrations.torch import exporting
+from xlac.integrations.torch.leaves import check_written, checked, constant
+from xlac.integrations.torch.program import Input, Output, TensorProgram
+from xlac.ir.dims import Sym
+from xlac.ops.tensor.leaf import param
+from xlac.support.failures import Asked
+from xlac.support.signature import shown, sizes_of, text_of
+from xlac_sdk.host.call_binding import wrong
+from xlac_sdk.support.limits import look, within
+
+
+class Torched:
+    """A compiled program of `torch.export`, called as the module was.
+
+    Parameters are taken as they were when it was compiled. Buffers that the program changes are kept here, in
+    `buffers`, and change from call to call as they would in the module.
+    """
+
+    def __init__(self, program: Any, exported: Exported, options: dict[str, Any], arguments: Arguments | None = None) -> None:
+        self.exported_program = program
+        self._arguments = arguments
+        self.model = exported.model
+        self._exported = exported
+        self.buffers = {name: _tensor(program, name).detach().clone() for name in exported.buffers if name not in exported.inputs}
+        self._types = {param(n).name: n.type for n in self.model.inputs}
+        self._asked = [(s.arg.name, s.arg) for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+        self._name = self.model.name
+        self._program = self._compiled(exported, options)
+
+    def __repr__(self) -> str:
+        names = [*self._exported.inputs, *self.buffers]
+        given = {name: text_of(self._types[name].dtype, self._types[name].shape) for name in names}
+        graph = self.model.graph.outputs
+        gives = {name: text_of(graph[name].type.dtype, graph[name].shape) if name in graph else "" for name in map(str, self._exported.outputs)}
+        return shown("Torched", self._name, given, gives, sizes_of(type.shape for type in self._types.values()))
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        leaves = self._leaves(args, named)
+        found = self._program([*leaves, *self.buffers.values()])
+        count = len(self._exported.outputs)
+        for name, value in zip(self._exported.buffers, found[count:], strict=True):
+            if name in self.buffers:
+                self.buffers[name] = value
+            else:  # an input that the program changes in place
+                leaves[self._exported.inputs.index(name)].copy_(value)
+        return pytree.tree_unflatten(list(found[:count]), self.exported_program.call_spec.out_spec)
+
+    def _leaves(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[torch.Tensor]:
+        """The tensors of a call, checked against what the model takes."""
+        if self._arguments is not None:
+            args, named = self._arguments.ordered(args, named)
+        wanted = self.exported_program.call_spec.in_spec
+        names = wanted.child(1).context if wanted.num_children == 2 else []
+        if set(names or ()) == set(named):
+            named = {name: named[name] for name in names or ()}
+        ordered, nest = pytree.tree_flatten((tuple(args), dict(named)))
+        if nest != wanted or len(ordered) != len(self._asked):
+            told = f"{_nested(nest)}, and the program takes {_nested(wanted)}"
+            raise wrong("XL6001", f"the arguments are not nested as the examples were: {told}")
+        found: dict[str, torch.Tensor] = {}
+        for value, (name, expected) in zip(ordered, self._asked, strict=True):
+            if name in self._types and name in self._exported.inputs:
+                if not isinstance(value, torch.Tensor):
+                    raise wrong("XL6002", f"input '{name}' must be a tensor, not {type(value).__name__}")
+                found[name] = checked(name, self._types[name], value)
+            elif isinstance(expected, ConstantArgument):
+                constant(name, expected.value, value)
+        check_written(self._exported.buffers, found)
+        return list(found.values())
+
+    def _compiled(self, exported: Exported, options: dict[str, Any]) -> TensorProgram:
+        names = [*exported.inputs, *self.buffers]
+        symbolic = {name: any(isinstance(d, Sym) for d in type.shape) for name, type in self._types.items()}
+        inputs = [Input(at, name, None, symbolic[name]) for at, name in enumerate(names)]
+        outputs = [name if not isinstance(name, str) else self._output(name) for name in exported.outputs]
+        outputs += [self._output(name) for name in exported.buffers.values()]
+        return TensorProgram(self.model, compile(self.model, **options), inputs, outputs, "seed" if exported.seeded else "")
+
+    def _output(self, name: str) -> Output:
+        node = self.model.graph.outputs[name]
+        return Output(name, node.type.dtype, node.shape, None)
+
+
+def _nested(nest: Any) -> str:
+    """A nest of arguments in short: `((*, [*, *]), {})`."""
+    args, named = pytree.tree_unflatten(["*"] * nest.num_leaves, nest)
+    return f"({', '.join(map(str, args))}), {named}".replace("'*'", "*")[:300]
+
+
+def _tensor(program: Any, name: str) -> Any:
+    found = program.state_dict.get(name)
+    return program.constants[name] if found is None else found
+
+
+def from_torch(
+    source: Any, *example_args: Any, dynamic_shapes: Any = None, target: str = "cpu", threads: int | None = None, strict: bool = False,
+    checked: Asked = None, max_compile_seconds: float | None = None, max_compile_memory: int | None = None,
+) -> Torched:  # fmt: skip
+    """A module (exported with these example arguments), or a program of `torch.export`, compiled.
+
+    `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the size in the model. Called like
+    the module, with tensors; `checked` and the limits are those of `xlac.compile`; PyTorch itself is not interrupted. `.model` is the model.
+    Raises SourceError, which lists everything that xlac cannot say, or LimitError.
+    """
+    limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
+    options = {"target": target, "threads": threads or torch.get_num_threads(), "checked": checked, **limits}
+    with within(max_compile_seconds, max_compile_memory):
+        look("reading the model")
+        return _made(source, example_args, dynamic_shapes, strict, options)
+
+
+def _made(source: Any, example_args: tuple[Any, ...], dynamic_shapes: Any, strict: bool, options: dict[str, Any]) -> Torched:
+    program, names, arguments = source, {}, None
+    if isinstance(source, torch.nn.Module):
+        arguments = Arguments(source.forward)
+        program = exporting.exported(source, tuple(example_args), dynamic_shapes, strict)
+        names = _names(program, dynamic_shapes, example_args)
+    elif example_args:
+        raise TypeError("a program of torch.export needs no example arguments")
+    with exporting.quiet():
+        exported = imported(program, names=names)
+    made = Torched(program, exported, options, arguments)
+    made._name = type(source).__name__
+    return made
+
+
+def _names(program: Any, dynamic_shapes: Any, example_args: tuple[Any, ...]) -> dict[str, str]:
+    """What the user calls each size, by PyTorch's own name for it."""
+    if dynamic_shapes is None:
+        return {}
+    given = list(dynamic_shapes.values()) if isinstance(dynamic_shapes, Mapping) else list(dynamic_shapes)
+    flat = pytree.tree_leaves(given, is_leaf=lambda s: s is None or (isinstance(s, dict) and all(isinstance(k, int) for k in s)))
+    asked = set(program.graph_signature.user_inputs)
+    metas = [n.meta.get("val") for n in inputs_of(program.graph) if n.name in asked]
+    found: dict[str, str] = {}
+    for shape, meta in zip(flat, metas, strict=False):
+        for axis, dim in (shape.items() if isinstance(shape, dict) else ()):
+            size = meta.shape[axis] if isinstance(meta, torch.Tensor) else None
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and hasattr(dim, "__name__"):
+                found[str(size.node.expr)] = dim.__name__
+    return found

@@ -1,0 +1,194 @@
+"""A compiled model called with tensors: nothing is copied on the way in or out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from xlac.frontends.torch.layout import Perm
+from xlac.frontends.torch.tensors import TORCH, array_of
+from xlac.integrations.torch.views import Geometry
+from xlac.ir.dims import Dim, Shape, Sym, static, substitute
+from xlac.model import Model
+from xlac.runtime.compiled import Compiled
+from xlac.runtime.programs import Programs
+from xlac.runtime.specialization import Specializing, solve
+from xlac_sdk.dtypes import DType
+
+SEED = 3  # words of the state that random operations start from
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A tensor argument: its position, the input of the model that takes it, and the order of its axes there."""
+
+    position: int
+    name: str
+    perm: Perm | None
+    symbolic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor that the model computes: its output, and the order that gives back its axes."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+    back: Perm | None
+    place: Geometry | None = None  # of a result that has gaps in PyTorch
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """An argument that is a result as it is."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A result on the memory of an output, or of an argument whose strides are as expected."""
+
+    base: Output | Passed
+    strides: tuple[Dim, ...]  # of the base
+    geometry: Geometry
+
+
+Result = Output | Passed | View | Dim | float | bool | None
+
+
+class TensorProgram:
+    """Takes the arguments of a graph as a list of tensors and numbers, gives its results as a tuple.
+
+    The results of a model with open sizes are found for each set of shapes that is met.
+    """
+
+    def __init__(
+        self, model: Model, compiled: Compiled | Specializing, inputs: Sequence[Input], results: Sequence[Result], seed: str = "",
+    ) -> None:  # fmt: skip
+        self.model, self.compiled = model, compiled
+        self.inputs, self.results, self.seed = tuple(inputs), tuple(results), seed
+        self._programs: Programs[Prepared] = Programs()
+        self._open = tuple(i for i in self.inputs if i.symbolic)
+        self._fixed = None if self._open or isinstance(compiled, Specializing) else self._prepared(compiled, {})
+
+    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        if self._fixed is not None:
+            return self._fixed(args)
+        shapes = tuple(tuple(args[i.position].shape) for i in self._open)
+        return self._programs.get(shapes, lambda: self._specialized(args))(args)
+
+    def _specialized(self, args: list[Any]) -> Prepared:
+        given = {i.name: array_of(_laid(args[i.position], i.perm)) for i in self.inputs}
+        if self.seed:
+            given[self.seed] = array_of(seed_tensor())
+        sizes = solve(self.model.inputs, {name: array.shape for name, array in given.items()})
+        open_ = self.compiled
+        return self._prepared(open_.specialize(given) if isinstance(open_, Specializing) else open_, sizes)
+
+    def _prepared(self, compiled: Compiled, sizes: dict[str, int]) -> Prepared:
+        made: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
+        for result in self.results:
+            output = result.base if isinstance(result, View) else result
+            if isinstance(output, Output):
+                made[output.name] = _extents(output.shape, sizes), TORCH[output.dtype]
+        results = [_fixed(r, sizes) for r in self.results]
+        return Prepared(compiled, sizes, self.inputs, made, results, self.seed)
+
+
+def _fixed(result: Result, sizes: dict[str, int]) -> Result:
+    """A result at the sizes of a call."""
+    match result:
+        case Sym():
+            return substitute(result, sizes)
+        case View(base, strides, geometry):
+            return View(base, _extents(strides, sizes), geometry.fixed(lambda dims: _extents(dims, sizes)))
+        case Output(place=Geometry() as place):
+            return replace(result, place=place.fixed(lambda dims: _extents(dims, sizes)))
+    return result
+
+
+def _extents(shape: Shape, sizes: dict[str, int]) -> tuple[int, ...]:
+    return static(tuple(substitute(d, sizes) for d in shape))
+
+
+class Prepared:
+    """A program at fixed sizes. What a call does is all here: inputs in place, outputs allocated, one call by address."""
+
+    def __init__(
+        self, compiled: Compiled, sizes: dict[str, int], inputs: Sequence[Input],
+        outputs: dict[str, tuple[tuple[int, ...], torch.dtype]], results: Sequence[Any], seed: str,
+    ) -> None:  # fmt: skip
+        by_name = {i.name: i for i in inputs}
+        order = [by_name.get(slot.name) for slot in compiled.program.inputs]  # None: the seed
+        self._inputs = [(-1, None) if i is None else (i.position, i.perm) for i in order]
+        self._names = [slot.name for slot in compiled.program.inputs]
+        self._outputs = [(slot.name, *outputs[slot.name]) for slot in compiled.program.outputs]
+        self._sizes = [sizes[symbol.name] for symbol in compiled.program.sizes]
+        numbers = {name: number for number, (name, *_) in enumerate(self._outputs)}
+        self._results = [_finished(r, numbers) for r in results]
+        self._compiled, self._at = compiled, compiled.at
+
+    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        given = [_dense(args[at], perm) if at >= 0 else seed_tensor() for at, perm in self._inputs]
+        made = [torch.empty(shape, dtype=dtype) for _, shape, dtype in self._outputs]
+        if self._at is not None:
+            self._at([*[t.data_ptr() for t in given], *[t.data_ptr() for t in made], *self._sizes])
+        else:
+            self._compiled.run(
+                {name: array_of(t) for name, t in zip(self._names, given, strict=True)},
+                {name: array_of(t) for (name, *_), t in zip(self._outputs, made, strict=True)},
+            )
+        return tuple([_result(r, made, args) for r in self._results])
+
+
+def _dense(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
+    """A tensor whose elements lie as the program reads them; a copy when it came in another order than the example."""
+    laid = tensor if perm is None else tensor.permute(perm)
+    if laid.is_contiguous() and not laid.is_neg():
+        return laid
+    return laid.detach().resolve_neg().contiguous()
+
+
+def _laid(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
+    return tensor if perm is None else tensor.permute(perm)
+
+
+def _finished(result: Any, numbers: dict[str, int]) -> Any:
+    """A result as a call makes it: the number of an output with the order of its axes, or a function of outputs and arguments."""
+    match result:
+        case Output(name, back=back, place=None):
+            return numbers[name], back
+        case Output(name, place=Geometry() as place):
+            return lambda made, args: place.copied(made[numbers[name]])
+        case View(Output(name), _, geometry):
+            return lambda made, args: geometry.of(made[numbers[name]])
+        case View(Passed(position), strides, geometry):
+            expected = static(strides)
+            return lambda made, args: geometry.of(_placed(args[position], expected))
+        case Passed(position):
+            return lambda made, args: args[position]
+    return result
+
+
+def _result(result: Any, made: list[torch.Tensor], args: list[Any]) -> Any:
+    if type(result) is tuple:
+        number, back = result
+        return made[number] if back is None else made[number].permute(back)
+    return result(made, args) if callable(result) else result
+
+
+def _placed(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """An argument as the example lay in memory: a copy where this one does not."""
+    if tensor.stride() == strides:
+        return tensor
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+
+
+def seed_tensor() -> torch.Tensor:
+    """A fresh seed from PyTorch's default generator, so that `torch.manual_seed` decides all that is drawn."""
+    return torch.randint(-(1 << 63), (1 << 63) - 1, (SEED,), dtype=torch.int64).view(torch.uint64)

@@ -1,0 +1,149 @@
+"""A graph of ATen operations, all of which xlac has, compiled into something called with tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+
+from xlac.driver import compile
+from xlac.frontends.torch.aliases import viewed
+from xlac.frontends.torch.errors import NotExpressible, Unsupported
+from xlac.frontends.torch.importer import Importer, inputs_of, output_of
+from xlac.frontends.torch.layout import inverse, is_dense, order, usual
+from xlac.frontends.torch.sizes import Sizes
+from xlac.integrations.torch.program import Input, Output, Passed, Result, TensorProgram, View
+from xlac.integrations.torch.views import Geometry, overlaps, shared
+from xlac.ir.dims import Dim, Sym, symbols
+from xlac.ir.graph import Graph, Node
+from xlac.model import Model
+from xlac.ops import build
+from xlac_sdk.programs.sizes import determined
+from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `torch.compile(…, options={…})` may say."""
+
+    target: str = "cpu"
+    threads: int | None = None
+    precision: str = "default"
+    fallback: bool = True
+    checked: bool | str | None = None
+    max_compile_seconds: float | None = None
+    max_compile_memory: int | None = None
+    name: str = "graph"
+    visible: frozenset[int] | None = None  # which of the results the user sees; None: all
+
+
+class Subgraph:
+    """A graph on its way to a program. `unsupported` lists what stands in the way; `sizes` fixes symbols of them."""
+
+    def __init__(self, module: GraphModule, options: Options, sizes: Mapping[Any, int] | None = None) -> None:
+        self.module, self.options = module, options
+        self.importer = Importer(module, Sizes(values=sizes))
+        self.inputs: list[Input] = []
+        self.params: list[Node] = []
+        values: dict[FxNode, Node | None] = {}
+        self.places = inputs_of(module.graph)
+        for position, place in enumerate(self.places):
+            values[place] = self._input(position, place)
+        self.values = self.importer.run(values)
+        self.unsupported: list[Unsupported] = self.importer.unsupported
+
+    def _input(self, position: int, place: FxNode) -> Node | None:
+        meta = place.meta.get("val")
+        if not isinstance(meta, torch.Tensor):
+            return None
+        try:
+            type = self.importer.type_of(meta)
+        except NotExpressible:  # whoever reads it will say so
+            return None
+        perm = order(meta)
+        name = f"{place.name}"
+        shape = type.shape if perm is None else tuple(type.shape[axis] for axis in perm)
+        node = build.param(name, type.dtype, shape, origin=Origin(name))
+        self.params.append(node)
+        self.inputs.append(Input(position, name, perm, any(isinstance(d, Sym) for d in shape)))
+        return node if perm is None else build.transpose(node, inverse(perm))
+
+    @property
+    def untold(self) -> list[str]:
+        """The open sizes that the shapes of no tensor argument tell: those of numbers that are arguments themselves."""
+        told = determined(node.shape for node in self.params)
+        return [name for name in self.importer.sizes.symbols if name not in told]
+
+    def results(self) -> tuple[dict[str, Node], list[Result]]:
+        """The outputs of the model by name, and what the graph returns in terms of them."""
+        outputs: dict[str, Node] = {}
+        every, visible = output_of(self.module), self.options.visible
+        seen = [fx for number, fx in enumerate(every) if visible is None or number in visible]
+        views = shared(seen)
+        nodes = [fx for fx in seen if isinstance(fx, FxNode)]
+        found = {fx: self._view(fx, views[fx], outputs) if fx in views else self._result(fx, outputs, True) for fx in nodes}
+        return outputs, [found[fx] if isinstance(fx, FxNode) and fx in found else self._result(fx, outputs) for fx in every]
+
+    def program(self) -> TensorProgram:
+        """Compiled. There must be nothing unsupported. Raises UnsupportedError where no argument tells a size."""
+        outputs, results = self.results()
+        if self.untold:
+            raise UnsupportedError(Diagnostic("XL5010", f"size {self.untold[0]} is told by no argument"))
+        seed = self.importer.random.seed
+        used = set(Graph("", (), outputs).nodes())
+        kept = [n for n in self.params if n in used or self._sizes_needed(n)]
+        graph = Graph(self.options.name, (*kept, *([seed] if seed else [])), outputs)
+        model = Model(graph, {}, self.importer.sizes.symbols)
+        model = replace(model, precision=self.options.precision)
+        names = {n.name for n in kept}
+        given = self.options
+        compiled = compile(
+            model, given.target, threads=given.threads, checked=given.checked,
+            max_compile_seconds=given.max_compile_seconds, max_compile_memory=given.max_compile_memory,
+        )  # fmt: skip
+        return TensorProgram(model, compiled, [i for i in self.inputs if i.name in names], results, self.importer.random.name if seed else "")
+
+    def _sizes_needed(self, node: Node) -> bool:
+        return any(symbols(d) for d in node.shape)
+
+    def _view(self, fx: FxNode, base: FxNode, outputs: dict[str, Node]) -> Result:
+        """A result as a view of another, or by itself where PyTorch's strides cannot be said."""
+        geometry, strides = self._geometry(fx.meta["val"]), self._geometry(base.meta["val"])
+        of = self._result(base, outputs) if geometry and strides else None
+        if geometry is None or strides is None or not isinstance(of, Output | Passed):
+            return self._result(fx, outputs)
+        if isinstance(of, Passed):  # relative to where the argument begins
+            geometry = replace(geometry, offset=geometry.offset - strides.offset)
+        return View(of, strides.strides, geometry)
+
+    def _geometry(self, tensor: torch.Tensor) -> Geometry | None:
+        sizes = self.importer.sizes
+        try:
+            return Geometry(sizes.shape(tensor.shape), sizes.shape(tensor.stride()), sizes.dim(tensor.storage_offset()))
+        except NotExpressible:
+            return None
+
+    def _result(self, fx: Any, outputs: dict[str, Node], seen: bool = False) -> Result:
+        if not isinstance(fx, FxNode):
+            return fx  # type: ignore[no-any-return]
+        if fx in self.places:
+            return Passed(self.places.index(fx))
+        value = self.values[fx]
+        if not isinstance(value, Node):
+            return value  # type: ignore[no-any-return]
+        perm = order(fx.meta["val"])
+        if perm is not None:
+            value = build.transpose(value, perm)
+        dims: tuple[Dim, ...] = value.shape
+        outputs[fx.name] = value
+        meta = fx.meta["val"]
+        found = Output(fx.name, value.type.dtype, dims, None if perm is None else inverse(perm))
+        if not seen or (place := self._geometry(meta)) is None:
+            return found
+        if is_dense(meta):  # strides of axes of one element may be any
+            return found if usual(meta, perm) else View(found, (), replace(place, offset=0))
+        return replace(found, place=place) if viewed(fx) is not None and not overlaps(meta) else found

@@ -1,0 +1,286 @@
+"""Scheduled groups to a program: steps in order, and a place in memory for every value.
+
+A value that the caller wants is written straight to the caller's memory, a loop's carry straight to the
+carry, a stacked result straight to its slice, where that is safe; what is left lives in the arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from xlac.fusion.group import Calling, Group, Kind, Packed, Partition, Scratch, Value
+from xlac.fusion.partition import is_alias
+from xlac.ir.dims import Sym, Symbol
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array, attributes
+from xlac.ir.types import Type
+from xlac.memory.alternate import alternated
+from xlac.memory.arena import ALIGN, pack
+from xlac.memory.constants import Constants
+from xlac.memory.control import Move, advance, control
+from xlac.memory.lifetimes import Lifetimes
+from xlac.memory.places import Places, Readers, Schedules, Wanted
+from xlac.ops.tensor.leaf import Const, Param, asked, param
+from xlac_sdk.kernel_ir.kernel import Access, Kernel
+from xlac_sdk.kernel_ir.rewrite import merge_parameters
+from xlac_sdk.programs.program import Argument, Call, Copy, Launch, Program, Role, Slot, Step
+from xlac_sdk.programs.rewrite import with_slots
+from xlac_sdk.source import Origin
+from xlac_sdk.support.limits import went
+
+
+def plan(
+    partition: Partition,
+    schedules: Schedules,
+    weights: Mapping[str, Array],
+    state: Mapping[str, str] | None = None,
+    sizes: Iterable[Symbol] = (),
+    caches: Sequence[int] = (),
+) -> Program:
+    """The whole program of a graph, over `sizes` where shapes are open; every one of them has a `max`.
+
+    `state` maps a `param` of kind "state" to the output that is its value after a call; one called
+    `<state>.next` is not the caller's. `caches` are the sizes of those that the order of reading is to suit.
+    """
+    return Planner(schedules, weights, tuple(sizes), caches).program(partition, state or {})
+
+
+class Planner:
+    """A program being written. `control` writes its loops and branches."""
+
+    def __init__(
+        self, schedules: Schedules, weights: Mapping[str, Array], sizes: tuple[Symbol, ...] = (), caches: Sequence[int] = ()
+    ) -> None:
+        self.schedules, self.sizes, self.caches = schedules, sizes, caches
+        self.constants = Constants(weights)
+        self.lifetimes = Lifetimes()
+        self.slots: list[Slot] = []
+        self.counters = 0
+        self.state_bytes = 0
+        self.merged: dict[tuple[Kernel, int, int], Kernel] = {}
+        self.backwards: dict[Kernel, Callable[[], Kernel]] = {}  # what `alternated` may turn around
+
+    # ---- the whole ---------------------------------------------------------------------------
+
+    def program(self, partition: Partition, state: Mapping[str, str]) -> Program:
+        graph = partition.graph
+        params = asked(graph)
+        inputs = [self.slot(Role.INPUT, n.type, param(n).name, f"in{i}", n.origin) for i, n in enumerate(params)]
+        hidden = {output for name, output in state.items() if output == f"{name}.next"}
+        given = {name: n for name, n in graph.outputs.items() if name not in hidden}
+        outputs = [
+            self.slot(Role.OUTPUT, n.type, name, f"out{i}", n.origin) for i, (name, n) in enumerate(given.items())
+        ]
+        places: Places = {n: Argument(s) for n, s in zip(params, inputs, strict=True)}
+        wanted = [(n, Argument(s)) for n, s in zip(given.values(), outputs, strict=True)]
+        kept = self.states(graph, places)
+        steps = advance(self, partition, places, _nexts(graph, state, kept), wanted)
+        steps = alternated(steps, self.backwards, self.caches)
+
+        spans = self.lifetimes.spans()
+        layout = pack(list(spans.values()))
+        moved = {slot: replace(slot, offset=o) for slot, o in zip(spans, layout.offsets, strict=True)}
+        slots = (*self.slots, *self.constants.slots)
+        return Program(
+            graph.name, tuple(inputs), tuple(outputs), tuple(moved.get(s, s) for s in slots),
+            with_slots(steps, moved), self.constants.arrays, layout.nbytes, self.state_bytes, self.sizes,
+            facts={"live_bytes": layout.bound},
+        )  # fmt: skip
+
+    def states(self, graph: Graph, places: Places) -> dict[str, Argument]:
+        """A slot in the state block for every state of the graph; by name."""
+        kept: dict[str, Argument] = {}
+        for node in dict.fromkeys((*graph.inputs, *graph.nodes())):
+            if isinstance(node.op, Param) and node.op.kind == "state":
+                kept[node.op.name] = places[node] = self.kept(node.type, node.op.name, f"state{len(kept)}", node.origin)
+        return kept
+
+    def kept(self, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Argument:
+        """Memory of the state block."""
+        slot = Slot(name, symbol, type.dtype, type.shape, Role.STATE, self.state_bytes, origin=origin)
+        self.slots.append(slot)
+        self.state_bytes += -(-slot.nbytes // ALIGN) * ALIGN
+        return Argument(slot)
+
+    def slot(self, role: Role, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Slot:
+        slot = Slot(name, symbol, type.dtype, type.shape, role, origin=origin)
+        self.slots.append(slot)
+        return slot
+
+    def temporary(self, type: Type, origin: Origin | None = None, is_value: bool = True) -> Argument:
+        """Memory for a value, or for what else is needed to compute that of the origin."""
+        slot = self.slot(Role.TEMPORARY, type, origin.name if origin and is_value else "", f"t{len(self.slots)}", origin)
+        self.lifetimes.use(slot)
+        return Argument(slot)
+
+    def counter(self) -> str:
+        """A name for the counter of a loop, which no size has."""
+        taken = {symbol.name for symbol in self.sizes}
+        self.counters += 1
+        while f"step{self.counters}" in taken:
+            self.counters += 1
+        return f"step{self.counters}"
+
+    # ---- a block: the groups of one graph ----------------------------------------------------
+
+    def block(self, partition: Partition, places: Places, wanted: Wanted) -> tuple[Step, ...]:
+        """The steps that compute a graph; on return every wanted value is in its place."""
+        readers = Readers.of(partition)
+        direct: Places = {}
+        for node, place in wanted:
+            direct.setdefault(readers.value(node), place)
+        for node in places:
+            direct.pop(node, None)
+        steps: list[Step] = []
+        for number, group in enumerate(partition.groups):
+            went()
+            if is_alias(group):
+                places[group.outputs[0]] = self.place(group.inputs[0], places)
+            elif group.kind is Kind.CONTROL:
+                steps += control(self, group, partition, places, direct)
+            elif group.kind is Kind.CLAIMED:
+                steps.append(self.claimed(group, places, direct))
+            else:
+                steps += self.launches(group, number, readers, places, direct)
+        steps += self.copies([(self.place(n, places), place, n.type) for n, place in wanted])
+        return tuple(steps)
+
+    def place(self, node: Node, places: Places) -> Argument:
+        if node not in places:
+            if isinstance(node.op, Const | Param):
+                places[node] = Argument(self.constants.slot(node))
+            else:
+                raise AssertionError(f"{node.op.mnemonic} {node.name} is read before it is computed")
+        return places[node]
+
+    def launches(
+        self, group: Group, number: int, readers: Readers, places: Places, direct: Places
+    ) -> Iterable[Step]:
+        scheduled = self.schedules(group)
+        shared = {output: input for output, input in scheduled.in_place if output in group.outputs}
+        self.lifetimes.tick()
+        taken: set[Node] = set()
+        for output in group.outputs:
+            place = direct.get(output)
+            operand = shared.get(output)
+            if place is None and operand is not None and (held := readers.value(operand)) not in taken:
+                if sum(readers.value(i) is held for i in group.inputs) == 1:
+                    place = self.reusable(operand, output, number, readers, places)
+                if place is not None:
+                    taken.add(held)
+            places[output] = place or self.temporary(output.type, output.origin)
+        scratch: dict[Scratch, Argument] = {}
+        steps: list[Step] = []
+        origins = tuple(dict.fromkeys(n.origin for n in group.nodes if n.origin))
+        for copying in scheduled.copies:
+            source = self.place(copying.source, places)
+            target = self.value(copying.target, places, scratch, group)
+            steps += self.copies([(source, target, copying.source.type)])
+        for launching in scheduled.launches:
+            arguments = tuple(self.value(v, places, scratch, group) for v in launching.arguments)
+            for argument in arguments:
+                self.lifetimes.use(argument.slot)
+            if launching.backward is not None:
+                self.backwards[launching.kernel] = launching.backward
+            steps.append(self.launch(launching.kernel, arguments, launching.sizes, origins))
+            self.lifetimes.tick()
+        if scheduled.call is not None:
+            steps.append(self.call(scheduled.call, group, places, scratch))
+        return steps
+
+    def call(self, calling: Calling, group: Group, places: Places, scratch: dict[Scratch, Argument]) -> Call:
+        """An operation of the target's own, for one group."""
+        arguments = tuple(self.value(v, places, scratch, group) for v in calling.arguments)
+        for argument in arguments:
+            self.lifetimes.use(argument.slot)
+        self.lifetimes.tick()
+        return Call(calling.name, arguments, calling.shapes, calling.attributes, group.hero.origin, calling.work)
+
+    def launch(
+        self, kernel: Kernel, arguments: tuple[Argument, ...], sizes: tuple[Sym, ...], origins: tuple[Origin, ...]
+    ) -> Launch:  # fmt: skip
+        """A launch; parameters that were given the same memory become one."""
+        for i, written in enumerate(kernel.parameters):
+            if written.access is Access.READ:
+                continue
+            for j, other in enumerate(kernel.parameters):
+                if i != j and arguments[i] == arguments[j]:
+                    key = (kernel, i, j)
+                    if key not in self.merged:
+                        merged = merge_parameters(kernel, written, other)
+                        self.merged[key] = replace(merged, name=f"{kernel.name}_in_place_{len(self.merged)}")
+                        if (backward := self.backwards.get(kernel)) is not None:
+                            self.backwards[self.merged[key]] = partial(_merged, backward, i, j, f"{self.merged[key].name}_backward")
+                    return self.launch(self.merged[key], arguments[:j] + arguments[j + 1 :], sizes, origins)
+        return Launch(kernel, arguments, sizes, origins)
+
+    def reusable(
+        self, source: Node, output: Node, number: int, readers: Readers, places: Places
+    ) -> Argument | None:
+        """The place of an input that nobody reads after this group, if the output may take it over."""
+        place = places.get(source)
+        if place is None or readers.last[readers.value(source)] > number:
+            return None
+        room = place.slot.elements * place.slot.dtype.nbytes
+        whole = not place.offset and not place.strides and room == output.type.size * output.type.dtype.nbytes
+        return place if whole and self.lifetimes.local(place.slot) else None
+
+    def value(self, value: Value, places: Places, scratch: dict[Scratch, Argument], group: Group) -> Argument:
+        match value:
+            case Node():
+                return self.place(value, places)
+            case Packed():
+                return Argument(self.constants.packed(value))
+            case Scratch():
+                if value not in scratch:
+                    type = Type(value.dtype, (value.size,))
+                    origin = group.hero.origin
+                    scratch[value] = (
+                        self.kept(type, "", f"s{len(self.slots)}", origin) if value.lasting else self.temporary(type, origin, is_value=False)
+                    )
+                return scratch[value]
+
+    def copies(self, moves: Sequence[tuple[Argument, Argument, Type]]) -> list[Step]:
+        """(source, target, what) as if all were done at once: a source that another move overwrites is saved."""
+        moves = [(s, t, w) for s, t, w in moves if s != t and w.size != 0]
+        targets = {target.slot for _, target, _ in moves}
+        steps: list[Step] = []
+        ready: list[tuple[Argument, Argument, Type]] = []
+        for source, target, what in moves:
+            kept = source
+            if source.slot in targets:
+                kept = self.temporary(what, source.slot.origin, is_value=False)
+                steps.append(self.copy(source, kept, what))
+            ready.append((kept, target, what))
+        return steps + [self.copy(*move) for move in ready]  # in the order of the clock, which tells how long each is kept
+
+    def copy(self, source: Argument, target: Argument, what: Type) -> Copy:
+        self.lifetimes.tick()
+        self.lifetimes.use(source.slot)
+        self.lifetimes.use(target.slot)
+        return Copy(target, source, what.size)
+
+    def claimed(self, group: Group, places: Places, direct: Places) -> Call:
+        self.lifetimes.tick()
+        for output in group.outputs:
+            places[output] = direct.get(output) or self.temporary(output.type, output.origin)
+        values = (*group.hero.inputs, *group.outputs)
+        arguments = tuple(self.place(n, places) for n in values)
+        for argument in arguments:
+            self.lifetimes.use(argument.slot)
+        shapes = tuple(n.shape for n in values)
+        return Call(group.hero.op.mnemonic, arguments, shapes, attributes(group.hero.op), group.hero.origin)
+
+
+def _merged(make: Callable[[], Kernel], kept: int, dropped: int, name: str) -> Kernel:
+    """A kernel that is yet to be made with two of its parameters made one."""
+    kernel = make()
+    return replace(merge_parameters(kernel, kernel.parameters[kept], kernel.parameters[dropped]), name=name)
+
+
+def _nexts(graph: Graph, state: Mapping[str, str], kept: Mapping[str, Argument]) -> list[Move]:
+    """Every state with its next value and where it lives."""
+    params = {n.op.name: n for n in (*graph.inputs, *graph.nodes()) if isinstance(n.op, Param)}
+    return [(params[name], graph.outputs[output], kept[name]) for name, output in state.items() if name in kept]

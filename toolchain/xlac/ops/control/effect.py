@@ -1,0 +1,68 @@
+"""Operations that the optimizer must not look through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare
+from xlac.ir.types import Type, Types
+from xlac.ops.checks import ANY, several
+from xlac.ops.sampling import dtypes_and_shapes
+from xlac_sdk.kernel_ir.kernel import Expr
+
+
+@declare
+class CustomCall(Op):
+    """A function that somebody else provides, by name. Only a backend or a host that knows it can run it."""
+
+    mnemonic = "custom_call"
+    operands = ("*xs",)
+    name: str = ""
+    attributes: tuple[tuple[str, Any], ...] = ()
+    results: tuple[Type, ...] = ()
+
+    def infer(self, *types: Type) -> Types:
+        if not self.name or not self.results:
+            raise ShapeError("a custom call needs a name and the types of its results", attribute="name")
+        return several(self.results)
+
+    def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
+        function = FUNCTIONS.get(self.name)
+        if function is None:
+            raise LookupError(f"nothing here knows the custom call {self.name!r}")
+        found = function(*arrays, **dict(self.attributes))
+        return tuple(np.asarray(a) for a in found) if isinstance(found, tuple) else np.asarray(found)
+
+
+FUNCTIONS: dict[str, Any] = {}
+"""NumPy meanings of custom calls that someone registered, by name."""
+
+
+def register(functions: Mapping[str, Any]) -> None:
+    """Makes custom calls known to the interpreter."""
+    FUNCTIONS.update(functions)
+
+
+@declare
+class Barrier(Elementwise):
+    """x itself; no rewrite moves, merges or removes anything across it."""
+
+    mnemonic = "barrier"
+    creates = frozenset()
+
+    def infer(self, *types: Type) -> Type:
+        (x,) = types
+        return x
+
+    def evaluate(self, *arrays: Array) -> Array:
+        return arrays[0]
+
+    def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
+        return inputs[0].read(at)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return dtypes_and_shapes(1, ANY)

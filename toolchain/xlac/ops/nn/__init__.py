@@ -1,0 +1,1 @@
+"""Layers: convolution, pooling, attention, normalization, linear, recurrent, losses."""

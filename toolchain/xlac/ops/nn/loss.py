@@ -1,0 +1,275 @@
+"""Losses: how far a prediction is from what was wanted."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Literal
+
+from xlac.ir.faults import Fault
+from xlac.ir.graph import Node
+from xlac.ir.op import Composite, Sample, ShapeError, declare, normal_axis
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.checks import FLOATS, INTEGERS, check_dtype, check_one_dtype
+from xlac.ops.nn.probability import LogSoftmax
+from xlac.ops.reduction import statistics
+from xlac.ops.scalar import arithmetic, elementary, native
+from xlac.ops.tensor.choose import TakeAlongAxis, from_either_end
+from xlac_sdk.dtypes import DType
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+def reduced(x: Node, reduction: str) -> Node:
+    """One number for all elements, or each by itself."""
+    if reduction == "none":
+        return x
+    total = build.reduce(x, "add")
+    return total if reduction == "sum" else build.div(total, statistics.number(x, None))
+
+
+class Pairwise(Composite):
+    """A loss for each pair of elements, reduced. Both operands have one type; halves compute in f32."""
+
+    operands = ("prediction", "target")
+    reduction: Reduction
+
+    def infer(self, *types: Type) -> Type:
+        x, y = types
+        check_dtype(self.mnemonic, x, FLOATS)
+        check_one_dtype(self.mnemonic, types)
+        shape = build.broadcast_shapes([x.shape, y.shape])
+        return Type(x.dtype, shape if self.reduction == "none" else ())
+
+    def expand(self, *inputs: Node) -> Node:
+        x, y = build.unify(*(build.compute(i) for i in inputs))
+        return build.cast(reduced(self.each(x, y), self.reduction), inputs[0].type.dtype)
+
+    @abstractmethod
+    def each(self, x: Node, y: Node) -> Node:
+        """The loss of every element."""
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        draw = cls.drawn()
+        found = [Sample((Type(DType.F32, s),) * 2, {"reduction": r}, draw) for s in ((7,), (3, 5)) for r in ("mean", "sum", "none")]
+        found += [Sample((Type(DType.F32, ()),) * 2, {}, draw), Sample((Type(DType.F32, (0, 3)),) * 2, {"reduction": "sum"}, draw)]
+        return found + [Sample((Type(d, (3, 5)),) * 2, {}, draw) for d in DType if d in FLOATS]
+
+    @classmethod
+    def drawn(cls) -> tuple[str, ...]:
+        return ("normal",)
+
+
+@declare
+class MseLoss(Pairwise):
+    """The mean of squared differences."""
+
+    mnemonic = "mse_loss"
+    reduction: Reduction = "mean"
+
+    def each(self, x: Node, y: Node) -> Node:
+        gap = build.sub(x, y)
+        return build.mul(gap, gap)
+
+
+@declare
+class L1Loss(Pairwise):
+    """The mean of absolute differences."""
+
+    mnemonic = "l1_loss"
+    reduction: Reduction = "mean"
+
+    def each(self, x: Node, y: Node) -> Node:
+        return Node.of(native.Abs(), build.sub(x, y))
+
+
+@declare
+class HuberLoss(Pairwise):
+    """Half the squared difference up to `delta`, and `delta` times the absolute one, less a constant, beyond it."""
+
+    mnemonic = "huber_loss"
+    reduction: Reduction = "mean"
+    delta: float = 1.0
+
+    def each(self, x: Node, y: Node) -> Node:
+        size = Node.of(native.Abs(), build.sub(x, y))
+        square = build.mul(build.mul(size, size), 0.5)
+        line = build.mul(build.sub(size, 0.5 * self.delta), self.delta)
+        return build.select(build.compare(size, "le", self.delta), square, line)
+
+
+@declare
+class BinaryCrossEntropy(Pairwise):
+    """-(target log p + (1 - target) log(1 - p)) for probabilities p; logarithms are at least -100."""
+
+    mnemonic = "binary_cross_entropy"
+    reduction: Reduction = "mean"
+
+    def each(self, x: Node, y: Node) -> Node:
+        yes = build.maximum(build.log(x), -100.0)
+        no = build.maximum(Node.of(arithmetic.Log1p(), build.mul(x, -1.0)), -100.0)
+        return build.mul(build.add(build.mul(y, yes), build.mul(build.sub(1.0, y), no)), -1.0)
+
+    @classmethod
+    def drawn(cls) -> tuple[str, ...]:
+        return ("unit",)
+
+
+@declare
+class BinaryCrossEntropyWithLogits(Pairwise):
+    """`binary_cross_entropy` of sigmoid(prediction), without its rounding."""
+
+    mnemonic = "binary_cross_entropy_with_logits"
+    reduction: Reduction = "mean"
+
+    def each(self, x: Node, y: Node) -> Node:
+        power = build.exp(build.mul(elementary.absolute(x), -1.0))
+        return build.add(build.sub(build.maximum(x, 0.0), build.mul(x, y)), Node.of(arithmetic.Log1p(), power))
+
+
+@declare
+class KlDiv(Pairwise):
+    """target * (log target - prediction), the prediction being logarithms; 0 where the target is 0.
+
+    With `reduction: mean` it is the mean over all elements.
+    """
+
+    mnemonic = "kl_div"
+    reduction: Reduction = "mean"
+    log_target: bool = False
+
+    def each(self, x: Node, y: Node) -> Node:
+        if self.log_target:
+            return build.mul(build.exp(y), build.sub(y, x))
+        found = build.mul(y, build.sub(build.log(y), x))
+        return build.select(build.compare(y, "eq", 0.0), build.like(0.0, y), found)
+
+    @classmethod
+    def drawn(cls) -> tuple[str, ...]:
+        return ("normal", "positive")
+
+
+class Classes(Composite):
+    """Losses of class numbers along `axis` of the prediction."""
+
+    operands = ("prediction", "target")
+    reduction: Reduction
+    axis: int
+
+    def infer(self, *types: Type) -> Type:
+        x, target = types
+        check_dtype(self.mnemonic, x, FLOATS)
+        axis = normal_axis(self.axis, x.rank)
+        kept = (*x.shape[:axis], *x.shape[axis + 1 :])
+        if target.dtype.is_float:
+            if target != x:
+                raise ShapeError(f"{self.mnemonic} of probabilities needs {x}, got {target}", operand=1)
+        else:
+            check_dtype(self.mnemonic, target, INTEGERS, 1)
+            if target.shape != kept:
+                raise ShapeError(f"{self.mnemonic}: classes {target} do not fit {x} without axis {axis}", operand=1)
+        if x.shape[axis] == 0:
+            raise ShapeError(f"{self.mnemonic} of no classes: {x}", operand=0)
+        return Type(x.dtype, kept if self.reduction == "none" else ())
+
+    @abstractmethod
+    def logs(self, x: Node, axis: int) -> Node:
+        """Logarithms of probabilities from the prediction."""
+
+    def expand(self, *inputs: Node) -> Node:
+        x, target = inputs
+        axis = normal_axis(self.axis, x.type.rank)
+        logs = self.logs(build.compute(x), axis)
+        if target.type.dtype.is_float:
+            chosen = build.reduce(build.mul(logs, build.compute(target)), "add", axis)
+        else:
+            shape = (*target.shape[:axis], 1, *target.shape[axis:])
+            chosen = build.reshape(TakeAlongAxis(axis).expand(logs, build.reshape(target, shape)), target.shape)
+        return build.cast(reduced(build.mul(chosen, -1.0), self.reduction), x.type.dtype)
+
+    def faults(self, *inputs: Node) -> Sequence[Fault]:
+        x, target = inputs
+        if target.type.dtype.is_float:
+            return ()
+        return from_either_end(target, x.shape[normal_axis(self.axis, x.type.rank)])
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        draw = ("normal", "small")
+        cases: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] = [
+            ((3, 8), (3,), {}), ((3, 8), (3,), {"reduction": "sum"}), ((3, 8), (3,), {"reduction": "none"}), ((8,), (), {}),
+            ((2, 8, 5), (2, 5), {"axis": 1}), ((0, 8), (0,), {"reduction": "sum"}),
+        ]  # fmt: skip
+        found = [Sample((Type(DType.F32, s), Type(DType.I64, t)), g, draw) for s, t, g in cases]
+        found.append(Sample((Type(DType.F32, (3, 8)),) * 2, {}, ("normal", "positive")))
+        return found + [Sample((Type(d, (3, 8)), Type(DType.I32, (3,))), {}, draw) for d in DType if d in FLOATS]
+
+
+@declare
+class CrossEntropy(Classes):
+    """The mean of -log softmax(prediction) at the wanted class: `target` holds class numbers, or probabilities.
+
+    Class numbers count from the end when negative, and are clamped into range.
+    """
+
+    mnemonic = "cross_entropy"
+    reduction: Reduction = "mean"
+    axis: int = -1
+
+    def logs(self, x: Node, axis: int) -> Node:
+        return LogSoftmax(axis).expand(x)
+
+
+@declare
+class SoftmaxCrossEntropy(Classes):
+    """-log softmax(logits) at the wanted class for each example: `cross_entropy` without a reduction."""
+
+    mnemonic = "softmax_cross_entropy"
+    operands = ("logits", "target")
+    reduction: Reduction = "none"
+    axis: int = -1
+
+    def logs(self, x: Node, axis: int) -> Node:
+        return LogSoftmax(axis).expand(x)
+
+
+@declare
+class NllLoss(Classes):
+    """The mean of -prediction at the wanted class, the prediction being logarithms of probabilities."""
+
+    mnemonic = "nll_loss"
+    reduction: Reduction = "mean"
+    axis: int = -1
+
+    def logs(self, x: Node, axis: int) -> Node:
+        return x
+
+
+@declare
+class CosineSimilarity(Composite):
+    """The cosine of the angle between x and y along `axis`; lengths count as at least `epsilon`."""
+
+    mnemonic = "cosine_similarity"
+    operands = ("x", "y")
+    axis: int = -1
+    epsilon: float = 1e-8
+
+    def infer(self, *types: Type) -> Type:
+        x, y = types
+        check_dtype(self.mnemonic, x, FLOATS)
+        check_one_dtype(self.mnemonic, types)
+        whole = x.with_shape(build.broadcast_shapes([x.shape, y.shape]))
+        return x.with_shape(statistics.reduced(whole, normal_axis(self.axis, whole.rank), False))
+
+    def expand(self, *inputs: Node) -> Node:
+        x, y = build.unify(*(build.compute(i) for i in inputs))
+        total = build.reduce(build.mul(x, y), "add", self.axis)
+        lengths = [build.maximum(statistics.Norm(self.axis).wide(v), self.epsilon) for v in (x, y)]
+        return build.cast(build.div(total, build.mul(*lengths)), inputs[0].type.dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        found = [Sample((Type(DType.F32, s),) * 2, {"axis": a}) for s, a in (((7,), 0), ((3, 5), -1), ((3, 5), 0), ((0, 5), 1))]
+        return found + [Sample((Type(d, (3, 5)),) * 2, {}) for d in DType if d in FLOATS]

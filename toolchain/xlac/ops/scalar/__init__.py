@@ -1,0 +1,1 @@
+"""Operations element by element."""

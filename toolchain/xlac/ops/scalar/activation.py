@@ -1,0 +1,358 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, Sample, ShapeError, declare
+from xlac.ir.types import Type
+from xlac.ops import build, numeric
+from xlac.ops.checks import ANY, NUMBERS, check_one_dtype
+from xlac.ops.scalar import arithmetic, native
+from xlac.ops.scalar.formula import Direct, Formula, cases
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+
+def sigmoid(x: Node) -> Node:
+    return Node.of(native.Sigmoid(), x)
+
+
+def tanh(x: Node) -> Node:
+    return Node.of(native.Tanh(), x)
+
+
+def positive(x: Node, yes: Node, no: Node) -> Node:
+    """One where x > 0, the other elsewhere (and for NaN)."""
+    return build.select(build.compare(x, "gt", 0.0), yes, no)
+
+
+@declare
+class Relu(Direct):
+    """max(x, 0)."""
+
+    mnemonic, accepts = "relu", NUMBERS
+    creates = frozenset()
+
+    def formula(self, *xs: Node) -> Node:
+        return build.maximum(xs[0], 0)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return numeric.scalar(Primitive.MAX, arrays[0], np.zeros_like(arrays[0]))
+
+
+@declare
+class Relu6(Direct):
+    """max(x, 0), at most 6."""
+
+    mnemonic, accepts = "relu6", NUMBERS
+    creates = frozenset()
+
+    def formula(self, *xs: Node) -> Node:
+        return build.minimum(build.maximum(xs[0], 0), 6)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.clip(arrays[0], 0, 6)
+
+
+@declare
+class LeakyRelu(Direct):
+    """x where positive, `alpha * x` elsewhere."""
+
+    mnemonic = "leaky_relu"
+    alpha: float = 0.01
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        return positive(x, x, build.mul(x, self.alpha))
+
+    def meaning(self, *arrays: Array) -> Array:
+        (x,) = arrays
+        return np.where(x > 0, x, x * self.alpha)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [*super().samples(), *cases(cls, {"alpha": 0.3})]
+
+
+@declare
+class Prelu(Direct):
+    """x where positive, slope * x elsewhere; the slope broadcasts."""
+
+    mnemonic = "prelu"
+    operands = ("x", "slope")
+
+    def formula(self, *xs: Node) -> Node:
+        x, slope = xs
+        return positive(x, x, build.mul(x, slope))
+
+    def meaning(self, *arrays: Array) -> Array:
+        x, slope = arrays
+        return np.where(x > 0, x, x * slope)
+
+
+@declare
+class Elu(Direct):
+    """x where positive, `alpha * (exp(x) - 1)` elsewhere."""
+
+    mnemonic = "elu"
+    alpha: float = 1.0
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        power = Node.of(arithmetic.Expm1(), build.minimum(x, 0.0))
+        return positive(x, x, build.mul(power, self.alpha))
+
+    def meaning(self, *arrays: Array) -> Array:
+        (x,) = arrays
+        return np.where(x > 0, x, np.expm1(np.minimum(x, 0)) * self.alpha)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [*super().samples(), *cases(cls, {"alpha": 0.5})]
+
+
+@declare
+class Selu(Direct):
+    """The self-normalising ELU: `scale * elu(x, alpha)` with the published constants."""
+
+    mnemonic = "selu"
+    alpha: float = 1.6732632423543772
+    scale: float = 1.0507009873554805
+
+    def formula(self, *xs: Node) -> Node:
+        return build.mul(Elu(self.alpha).formula(*xs), self.scale)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return Elu(self.alpha).meaning(*arrays) * self.scale
+
+
+@declare
+class Celu(Direct):
+    """x where positive, `alpha * (exp(x / alpha) - 1)` elsewhere."""
+
+    mnemonic = "celu"
+    alpha: float = 1.0
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        power = Node.of(arithmetic.Expm1(), build.div(build.minimum(x, 0.0), self.alpha))
+        return positive(x, x, build.mul(power, self.alpha))
+
+    def meaning(self, *arrays: Array) -> Array:
+        (x,) = arrays
+        return np.where(x > 0, x, np.expm1(np.minimum(x, 0) / self.alpha) * self.alpha)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [*super().samples(), *cases(cls, {"alpha": 2.0})]
+
+
+@declare
+class Gelu(Formula):
+    """x times the normal distribution function at x; `approximate: tanh` is the usual approximation of it."""
+
+    mnemonic = "gelu"
+    approximate: Literal["none", "tanh"] = "none"
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        if self.approximate == "none":
+            return Node.of(native.GeluExact(), x)
+        cube = build.mul(build.mul(x, x), x)
+        inner = build.mul(build.add(build.mul(cube, 0.044715), x), math.sqrt(8 / math.pi))
+        return build.mul(x, sigmoid(inner))  # (1 + tanh u)/2 is sigmoid(2 u), which does not cancel
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [*super().samples(), *cases(cls, {"approximate": "tanh"})]
+
+
+@declare
+class Silu(Formula):
+    """x * sigmoid(x), also called swish."""
+
+    mnemonic = "silu"
+
+    def formula(self, *xs: Node) -> Node:
+        return build.mul(xs[0], sigmoid(xs[0]))
+
+
+@declare
+class Mish(Formula):
+    """x * tanh(softplus(x))."""
+
+    mnemonic = "mish"
+
+    def formula(self, *xs: Node) -> Node:
+        return build.mul(xs[0], tanh(Softplus().formula(*xs)))
+
+
+@declare
+class Hardsigmoid(Direct):
+    """`alpha * x + beta`, cut off at 0 and 1."""
+
+    mnemonic = "hardsigmoid"
+    alpha: float = 1 / 6
+    beta: float = 0.5
+
+    def formula(self, *xs: Node) -> Node:
+        return build.minimum(build.maximum(build.add(build.mul(xs[0], self.alpha), self.beta), 0.0), 1.0)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.clip(arrays[0] * self.alpha + self.beta, 0, 1)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [*super().samples(), *cases(cls, {"alpha": 0.2, "beta": 0.4})]
+
+
+@declare
+class Hardswish(Direct):
+    """x * hardsigmoid(x)."""
+
+    mnemonic = "hardswish"
+
+    def formula(self, *xs: Node) -> Node:
+        return build.mul(xs[0], Hardsigmoid().formula(*xs))
+
+    def meaning(self, *arrays: Array) -> Array:
+        return arrays[0] * np.clip(arrays[0] * (1 / 6) + 0.5, 0, 1)
+
+
+@declare
+class Softplus(Direct):
+    """log(1 + exp(x)), without overflow."""
+
+    mnemonic = "softplus"
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        power = build.exp(build.mul(Node.of(native.Abs(), x), -1.0))
+        return build.add(build.maximum(x, 0.0), Node.of(arithmetic.Log1p(), power))
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.logaddexp(arrays[0], 0).astype(arrays[0].dtype)
+
+
+@declare
+class Softsign(Direct):
+    """x / (1 + |x|)."""
+
+    mnemonic = "softsign"
+
+    def formula(self, *xs: Node) -> Node:
+        return build.div(xs[0], build.add(Node.of(native.Abs(), xs[0]), 1.0))
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.asarray(arrays[0] / (1 + np.abs(arrays[0])))
+
+
+@declare
+class Glu(Formula):
+    """x * sigmoid(gate), the gated linear unit; split a tensor in two for the usual form."""
+
+    mnemonic = "glu"
+    operands = ("x", "gate")
+
+    def formula(self, *xs: Node) -> Node:
+        return build.mul(xs[0], sigmoid(xs[1]))
+
+
+@declare
+class Identity(Direct):
+    """x itself."""
+
+    mnemonic, accepts = "identity", ANY
+    creates = frozenset()
+
+    def expand(self, *inputs: Node) -> Node:
+        return inputs[0]
+
+    def formula(self, *xs: Node) -> Node:
+        return xs[0]
+
+    def meaning(self, *arrays: Array) -> Array:
+        return arrays[0]
+
+
+@declare
+class Dropout(Direct):
+    """x itself: nothing is dropped in inference. `p` is what training drops."""
+
+    mnemonic, accepts = "dropout", NUMBERS
+    p: float = 0.5
+
+    def expand(self, *inputs: Node) -> Node:
+        return inputs[0]
+
+    def formula(self, *xs: Node) -> Node:
+        return xs[0]
+
+    def meaning(self, *arrays: Array) -> Array:
+        return arrays[0]
+
+
+@declare
+class Clip(Formula):
+    """x moved into a range, whose ends are numbers (`min`, `max`) or operands; an absent end is open.
+
+    Where the ends cross, the result is the upper one. NaN stays.
+    """
+
+    mnemonic, accepts = "clip", NUMBERS
+    creates = frozenset()
+    operands = ("x", "low?", "high?")
+    min: float | int | None = None
+    max: float | int | None = None
+
+    @classmethod
+    def prepare(cls, inputs: Sequence[build.Value]) -> tuple[Node, ...]:
+        return tuple(build.as_node(i, build.promoted(inputs)) for i in inputs)
+
+    def infer(self, *types: Type) -> Type:
+        check_one_dtype(self.mnemonic, types)
+        for name in ("min", "max"):
+            end = getattr(self, name)
+            if isinstance(end, float) and not types[0].dtype.is_float:
+                raise ShapeError(f"{name} of clip is {end}, but x is {types[0]}", attribute=name, hint="write a whole number")
+        return super().infer(*types)
+
+    def formula(self, *xs: Node) -> Node:
+        x, *ends = xs
+        low: build.Value | None = self.min if self.min is not None else ends[0] if ends else None
+        high: build.Value | None = self.max if self.max is not None else ends[1] if len(ends) > 1 else None
+        x = x if low is None else build.maximum(x, low)
+        return x if high is None else build.minimum(x, high)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        given = [{"min": -1.0, "max": 1.5}, {"min": 0.0}, {"max": 0.25}, {}]
+        one = [Sample((Type(DType.F32, (3, 17)),), g, ("special",)) for g in given]
+        three = [Sample((Type(d, (3, 5)), Type(d), Type(d)), {}) for d in DType if d in NUMBERS]
+        return [*one, *three, Sample((Type(DType.I32, (0, 3)),), {"min": -1})]
+
+
+@declare
+class Threshold(Direct):
+    """x where it exceeds `threshold`, `value` elsewhere."""
+
+    mnemonic = "threshold"
+    threshold: float = 0.0
+    value: float = 0.0
+
+    def formula(self, *xs: Node) -> Node:
+        (x,) = xs
+        return build.select(build.compare(x, "gt", self.threshold), x, self.value)
+
+    def meaning(self, *arrays: Array) -> Array:
+        return np.where(arrays[0] > self.threshold, arrays[0], np.asarray(self.value, arrays[0].dtype))
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [*super().samples(), *cases(cls, {"threshold": 0.5, "value": -2.0})]

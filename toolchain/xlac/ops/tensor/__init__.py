@@ -1,0 +1,1 @@
+"""Operations that make, move and pick elements."""

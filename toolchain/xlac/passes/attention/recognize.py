@@ -1,0 +1,105 @@
+"""Says `attention` where it was written by hand, softmax(scale * q k' + mask) v, for targets that take that whole.
+
+Axes may come in any order, heads share keys by repeating them or by queries that have more axes. Nothing else may read
+the scores or the weights. The operation computes in f32 and rounds halves where it ends, so where more is rounded in
+between, precision has to be fast. A score divided by a number is multiplied by its reciprocal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xlac.codegen.claims import is_kept
+from xlac.ir.graph import Graph, Node
+from xlac.ops.checks import FLOATS
+from xlac.ops.nn.probability import Softmax
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.scalar.arithmetic import Exp
+from xlac.ops.scalar.convert import Cast
+from xlac.passes.attention.axis_factors import VIEWS, Axes, Factors, Ints
+from xlac.passes.attention.build import attention, operands
+from xlac.passes.attention.scores import Scores, scores, softmax
+from xlac.passes.expand import until
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import everywhere, readers, rebuild
+from xlac.passes.rewrite.trace import Trace
+from xlac_sdk.dtypes import DType
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    return everywhere(graph, lambda g: Finder(trace, context).run(g))
+
+
+class Finder:
+    """One walk over a graph; the graphs inside it are done."""
+
+    def __init__(self, trace: Trace, context: Context) -> None:
+        self.trace, self.context = trace, context
+        self.readers: dict[Node, int] = {}
+
+    def run(self, graph: Graph) -> Graph:
+        if not any(isinstance(node.op, Exp | Softmax) for node in graph.nodes()):
+            return graph
+        self.readers = readers(graph)
+
+        def visit(old: Node, node: Node) -> Node:
+            self.readers[node] = self.readers[old]
+            found = self.found(node)
+            self.readers[found] = self.readers[old]
+            return found
+
+        return rebuild(graph, visit)
+
+    def found(self, node: Node) -> Node:
+        """The node, or what says the same."""
+        product = node.inputs[0] if isinstance(node.op, Cast) and self.read(node.inputs[0]) == 1 else node
+        if isinstance(product.op, Dot):
+            for side in range(2):
+                better = self.attended(product, side, node.type.dtype)
+                if better is not None and self.trace.permits("attention", node):
+                    return self.blamed(better, node)
+        return node
+
+    def blamed(self, better: Node, node: Node) -> Node:
+        """New nodes with the origin of the one that they replace."""
+        new: dict[Node, Node] = {}
+        for made in until((better,), self.readers):
+            new[made] = replace(made, inputs=tuple(new.get(i, i) for i in made.inputs), origin=made.origin or node.origin)
+        return new.get(better, better)
+
+    def read(self, node: Node) -> int:
+        return self.readers.get(node, 1)
+
+    def attended(self, product: Node, side: int, dtype: DType) -> Node | None:
+        """A product whose operand on a side is weights over keys, as an attention of an element type."""
+        assert isinstance(product.op, Dot)
+        values = product.inputs[1 - side]
+        if values.type.dtype is not dtype or dtype not in FLOATS:
+            return None
+        factors = Factors()
+        result = factors.of(product.shape)
+        axes = operands(factors, product, result)
+        keys = factors.flat(*(axes[side][a] for a in (product.op.contract_lhs, product.op.contract_rhs)[side]))
+        known = self.scores(factors, product.inputs[side], axes[side], keys, dtype)
+        if known is None or any(x.type.dtype is not dtype for x in known.dot.inputs):
+            return None
+        found = attention(factors, known, keys, (values, axes[1 - side]), result)
+        return found[1] if found is not None and is_kept(found[0], self.context.target) else None
+
+    def scores(self, factors: Factors, weights: Node, axes: Axes, keys: Ints, dtype: DType) -> Scores | None:
+        """The scores whose softmax over keys some weights are, if they are rounded as in an attention of an element type."""
+        node, rounded = weights, False
+        while isinstance(node.op, (*VIEWS, Cast)) and self.read(node) == 1:
+            below = axes if isinstance(node.op, Cast) else factors.below(node, axes)
+            if below is None or len(factors.flat(*below)) != len(factors.flat(*axes)):
+                return None
+            rounded = rounded or (node.type.dtype.is_half and node.type.dtype is not dtype)
+            (node,), axes = node.inputs, below
+        if not keys or self.read(node) != 1 or (found := softmax(node, self.read)) is None:
+            return None
+        start, axis = found
+        if factors.flat(axes[axis]) != factors.flat(keys):
+            return None
+        known = scores(start, axes, factors, self.read)
+        rounded = rounded or node.type.dtype.is_half or (known is not None and known.rounded)
+        return None if rounded and not self.context.fast else known

@@ -1,0 +1,1 @@
+"""Checked programs: nodes that find what a value should not be."""

@@ -1,0 +1,72 @@
+"""Products of several values with one matrix become one product of all of them: the matrix is read once.
+
+The steps of an unrolled recurrence multiply their inputs, or what the layer below gives, by the same weights. None of
+these products needs another, so they can be made at once. It is worth it where each is of a few rows only, and
+the matrix is too large to stay in the first cache from one product to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xlac.ir.graph import Graph, Node
+from xlac.ops import build
+from xlac.ops.reduction.contraction import Dot
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import everywhere, rebuild
+from xlac.passes.rewrite.trace import Trace
+
+ROWS = 8  # of a product, above which reading the matrix again does not matter
+ROUNDS = 64  # products made of others in one graph
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    near = context.target.l1_bytes // 2
+    return everywhere(graph, lambda g: joined(g, trace, near))
+
+
+def joined(graph: Graph, trace: Trace, near: int) -> Graph:
+    """A graph, whose bodies are done, with products by matrices of more than `near` bytes made together."""
+    for _ in range(ROUNDS):
+        alike = (level for products in by_matrix(graph, near) for level in levels(graph, products))
+        products = next((level for level in alike if len(level) > 1), None)
+        if products is None or not trace.permits("products by one matrix", products[0]):
+            break
+        graph = together(graph, products)
+    return graph
+
+
+def by_matrix(graph: Graph, near: int) -> list[list[Node]]:
+    """Products of few rows that read the same large matrix and differ in nothing but the values."""
+    found: dict[object, list[Node]] = {}
+    for node in graph.nodes():
+        if not isinstance(node.op, Dot) or node.op.batch_lhs:
+            continue
+        left, right = node.inputs
+        rows = node.op.rows(left.type, right.type)
+        if isinstance(rows, int) and rows <= ROWS and right.type.nbytes > near:
+            found.setdefault((node.op, left.types, right), []).append(node)
+    return [products for products in found.values() if len(products) > 1]
+
+
+def levels(graph: Graph, products: Sequence[Node]) -> list[list[Node]]:
+    """The products by how many of them each needs, one after the other: those of a level need none of each other."""
+    wanted, depth = set(products), dict[Node, int]()
+    found: dict[int, list[Node]] = {}
+    for node in graph.nodes():
+        depth[node] = max((depth[i] for i in node.inputs), default=0) + (node in wanted)
+        if node in wanted:
+            found.setdefault(depth[node], []).append(node)
+    return list(found.values())
+
+
+def together(graph: Graph, products: Sequence[Node]) -> Graph:
+    """The graph with one product in place of some that need none of each other."""
+    first = products[0]
+    op, (left, right) = first.op, first.inputs
+    assert isinstance(op, Dot)
+    rows = build.concat([build.reshape(node.inputs[0], (1, *left.shape)) for node in products], 0)
+    whole = Node.of(replace(op, contract_lhs=tuple(axis + 1 for axis in op.contract_lhs)), rows, right, origin=first.origin)
+    parts = {node: build.reshape(build.cut(whole, 0, n, n + 1), node.shape) for n, node in enumerate(products)}
+    return rebuild(graph, lambda old, node: parts.get(old, node))

@@ -1,0 +1,134 @@
+"""Applies rules to a graph and to the graphs inside it, bottom-up, in time linear in the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from xlac.ir.graph import Graph, Node, map_bodies
+from xlac.ir.op import Op
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rule import Rule
+from xlac.passes.rewrite.trace import Trace
+from xlac_sdk.source import Origin
+
+DEPTH = 64  # rewrites nested in one another
+MOST = 400  # rewrites that one node of the graph may set off: rules that undo each other would never end
+
+Index = dict[type[Op], list[Rule]]
+
+
+def index(rules: Iterable[Rule], context: Context) -> Index:
+    """The rules that the precision permits, by the operations that they begin with."""
+    found: Index = {}
+    for rule in rules:
+        if context.fast or not rule.rounding:
+            for head in rule.heads:
+                found.setdefault(head, []).append(rule)
+    return found
+
+
+class Rewriter:
+    """One walk over a graph. It is also the `Site` of the rules that it tries."""
+
+    def __init__(self, rules: Index, trace: Trace, context: Context) -> None:
+        self.rules, self.trace, self.context = rules, trace, context
+        self.readers: dict[Node, int] = {}
+        self.shared: set[Node] = set()  # read through a node that has several readers
+        self.origin: Origin | None = None
+        self.made: dict[object, Node] = {}  # what `make` gave for an operation on inputs, so that nothing is made twice
+        self.depth = self.spent = 0
+
+    def run(self, graph: Graph) -> Graph:
+        self.readers = readers(graph)
+
+        def visit(old: Node, node: Node) -> Node:
+            self.origin, self.spent = node.origin, 0
+            result = self.settle(node)
+            if result is not old:
+                self.readers[result] = self.readers[old] + self.readers.get(result, 0)
+            return result
+
+        return rebuild(graph, visit)
+
+    def make(self, op: Op, *inputs: Node) -> Node:
+        try:
+            known = self.made.get((op, inputs))
+        except TypeError:  # an attribute that cannot be hashed
+            return self.settle(Node.of(op, *inputs, origin=self.origin))
+        if known is None:
+            known = self.made[op, inputs] = self.settle(Node.of(op, *inputs, origin=self.origin))
+        return known
+
+    def single(self, node: Node) -> bool:
+        return self.readers.get(node, 1) <= 1 and node not in self.shared
+
+    def settle(self, node: Node) -> Node:
+        """The node rewritten until no rule applies.
+
+        A rule may look through an input to what that reads. If the input has other readers it stays, so what it
+        reads then has one reader more than were counted.
+        """
+        for i in node.inputs:
+            if not self.single(i):
+                self.shared.update(i.inputs)
+        if self.depth >= DEPTH or self.spent >= MOST:
+            self.trace.gave_up = True
+            return node
+        self.depth += 1
+        try:
+            for rule in self.rules.get(type(node.op), ()):
+                better = rule.rewrite(node, self)
+                if better is not None and better is not node and self.trace.permits(rule, node):
+                    self.spent += 1
+                    assert better.types == node.types, f"{rule.name} turns {node.types} into {better.types}"
+                    return self.settle(better)
+            return node
+        finally:
+            self.depth -= 1
+
+
+def rebuild(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
+    """As `Graph.rewrite`, but `visit` is also told the node as it was before its inputs were rewritten."""
+    new: dict[Node, Node] = {}
+    for node in graph.nodes():
+        inputs = tuple(new[i] for i in node.inputs)
+        new[node] = visit(node, node if inputs == node.inputs else node.with_inputs(inputs))
+    outputs = {name: new[node] for name, node in graph.outputs.items()}
+    if outputs == graph.outputs:
+        return graph
+    return Graph(graph.name, graph.inputs, outputs)
+
+
+def readers(graph: Graph) -> dict[Node, int]:
+    """How many nodes read each node; the outputs of the graph count as one more."""
+    found: dict[Node, int] = dict.fromkeys(graph.inputs, 0)
+    for node in graph.nodes():
+        found.setdefault(node, 0)
+        for i in dict.fromkeys(node.inputs):
+            found[i] += 1
+    for node in dict.fromkeys(graph.outputs.values()):
+        found[node] += 1
+    return found
+
+
+def rewrite(graph: Graph, rules: Sequence[Rule], trace: Trace, context: Context) -> Graph:
+    """The graph with rules applied everywhere, in bodies too; the same object when none applies."""
+    known = index(rules, context)
+    return everywhere(graph, lambda g: Rewriter(known, trace, context).run(g))
+
+
+def everywhere(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
+    """A transformation applied to every graph inside a graph, innermost first, and then to it."""
+    done: dict[Graph, Graph] = {}
+
+    def inside(g: Graph) -> Graph:
+        if g not in done:
+            done[g] = run(bodies_first(g))
+        return done[g]
+
+    def bodies_first(g: Graph) -> Graph:
+        if not g.nested:
+            return g
+        return g.rewrite(lambda node: map_bodies(node, inside) if node.op.bodies() else node)
+
+    return inside(graph)

@@ -1,0 +1,98 @@
+"""Products of few rows read the parts of a concatenation where they lie.
+
+A decoder puts the keys and values of a new token behind those that it has, and multiplies one row of queries with all
+of them: writing the concatenation would take longer than the product. So each part has a product of its own. Their
+results are put together where the parts were columns, and added up where they were summed over.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import accumulate, pairwise
+
+from xlac.ir.dims import Shape
+from xlac.ir.graph import Graph, Node
+from xlac.ops import build
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.tensor.view import Concat, Reshape, Transpose
+from xlac.passes.rewrite.context import Context
+from xlac.passes.rewrite.rewriter import everywhere, readers, rebuild
+from xlac.passes.rewrite.trace import Trace
+
+ROWS = 8  # of a product, above which it takes longer than writing its operand
+PARTS = 4  # of a concatenation
+
+
+def run(graph: Graph, trace: Trace, context: Context) -> Graph:
+    near = context.target.l1_bytes
+    return everywhere(graph, lambda g: divided(g, trace, near))
+
+
+def divided(graph: Graph, trace: Trace, near: int) -> Graph:
+    """A graph, whose bodies are done, with products of concatenations of more than `near` bytes made part by part."""
+    if not any(isinstance(node.op, Concat) for node in graph.nodes()):
+        return graph
+    count = readers(graph)
+
+    def visit(old: Node, node: Node) -> Node:
+        if not isinstance(node.op, Dot) or node.inputs[1].type.nbytes <= near or not few(node):
+            return node
+        if any(count[n] > 1 for n in chain(old.inputs[1])):
+            return node
+        better = by_parts(node)
+        return better if better is not None and trace.permits("products of a concatenation's parts", node) else node
+
+    return rebuild(graph, visit)
+
+
+def few(node: Node) -> bool:
+    """Whether a product has few rows for each position of its batch."""
+    assert isinstance(node.op, Dot)
+    rows = node.op.rows(*(i.type for i in node.inputs))
+    return isinstance(rows, int) and rows <= ROWS
+
+
+def chain(node: Node) -> list[Node]:
+    """The concatenation that a node is a view of, and the views between them; nothing where it is none."""
+    found = [node]
+    while isinstance(found[-1].op, Reshape | Transpose):
+        found += found[-1].inputs
+    return found[::-1] if isinstance(found[-1].op, Concat) else []
+
+
+def by_parts(node: Node) -> Node | None:
+    """A product whose right operand is a view of a concatenation, as what the parts' products make."""
+    op, (left, right) = node.op, node.inputs
+    assert isinstance(op, Dot)
+    whole, *views = chain(right) or (right,)
+    if not isinstance(whole.op, Concat) or len(whole.inputs) > PARTS:
+        return None
+    sizes = [part.shape[whole.op.axis] for part in whole.inputs]
+    parts, axis = list(whole.inputs), whole.op.axis
+    for view in views:
+        if isinstance(view.op, Transpose):
+            axis, parts = view.op.perm.index(axis), [Node.of(view.op, part) for part in parts]
+            continue
+        place = same_axis(view.inputs[0].shape, axis, view.shape)
+        if place is None:
+            return None
+        axis = place
+        parts = [build.reshape(part, (*view.shape[:axis], n, *view.shape[axis + 1 :])) for part, n in zip(parts, sizes, strict=True)]
+    if axis in op.batch_rhs:
+        return None
+    if axis not in op.contract_rhs:
+        free = op.free(left.type.rank, right.type.rank)[1]
+        found = [Node.of(op, left, part, origin=node.origin) for part in parts]
+        return build.concat(found, node.type.rank - len(free) + free.index(axis))
+    if node.type.dtype.is_half:
+        return None  # each part would be rounded
+    along, ends = op.contract_lhs[op.contract_rhs.index(axis)], list(accumulate(sizes, initial=0))
+    rows = [build.cut(left, along, start, stop) for start, stop in pairwise(ends)]
+    return reduce(build.add, (Node.of(op, row, part, origin=node.origin) for row, part in zip(rows, parts, strict=True)))
+
+
+def same_axis(old: Shape, axis: int, new: Shape) -> int | None:
+    """Where an axis is after a reshape that only adds or takes away units."""
+    before, after = ([a for a, n in enumerate(shape) if n != 1] for shape in (old, new))
+    same = [old[a] for a in before] == [new[a] for a in after]
+    return after[before.index(axis)] if same and axis in before else None

@@ -1,0 +1,124 @@
+"""A compiled model as Python calls it: arrays are checked, by name, then handed to the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xlac.runtime.results import Results
+from xlac.support.failures import FACT, Watched, public
+from xlac_sdk.backend import Array, Executable
+from xlac_sdk.host import stopping
+from xlac_sdk.host.call_binding import Parameters, as_inputs, by_name, check_outputs, output_shape
+from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.sizes import of_call
+from xlac_sdk.target import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Compiled:
+    """A model compiled for one target, and one set of sizes or all within their bounds.
+
+    Call it with arrays in the order of the model's inputs or by name; one output is returned as an array,
+    several as a dict by name. Anything with DLPack or `__array__` is taken; a dtype or shape that differs
+    raises SourceError naming the input. Of an output whose sizes data decides, a call gives what is real, while
+    `run` fills all the room there is, and the outputs that hold the sizes.
+    """
+
+    def __init__(self, program: Program, target: Target, executable: Executable, artifact: Path | None = None) -> None:
+        self.artifact = artifact  # in the cache, where the code came from or went to
+        self.whole = program  # with the record of a checked one, which callers do not see
+        if program.facts.get(FACT):
+            executable, program = Watched(executable, program), public(program)
+        self.program, self.target, self.executable = program, target, executable
+        self._names = tuple(slot.name for slot in program.inputs)
+        self._parameters = Parameters(self._names)
+        self._fast = getattr(executable, "fast", None)
+        self._into = getattr(executable, "into", None)
+        remember = getattr(executable, "remember", None)
+        if remember is not None:  # what it finds out about this machine is there for the next process
+            from xlac.cache.findings import CachedFindings
+
+            remember(CachedFindings(target.name))
+        self._outputs = tuple(slot.name for slot in program.outputs)
+        self._shaped = Results.of(self._outputs, program.facts)
+        self._results = self._outputs if self._shaped is None else self._shaped.names
+        self._single = len(self._results) == 1
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
+        if self._fast is not None:  # it reads names itself, and leaves all that is unusual to what follows
+            found = self._fast(*arrays, **named)
+            if found is not NotImplemented and self._shaped is None:
+                return found if self._single else dict(zip(self._results, found, strict=True))
+            if found is not NotImplemented:
+                return self._given(dict(zip(self._outputs, found if len(self._outputs) > 1 else (found,), strict=True)))
+        inputs = self._bound(arrays, named)
+        results = self._allocate(of_call(self.program, inputs))
+        self._run(inputs, results)
+        self._fast = getattr(self.executable, "fast", None)  # it may be made when calls show that it pays
+        return self._given(results)
+
+    def _given(self, arrays: dict[str, Array]) -> Any:
+        """What a call returns, of all outputs by name."""
+        results = arrays if self._shaped is None else self._shaped(arrays)
+        return next(iter(results.values())) if self._single else results
+
+    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
+        """Computes into arrays that the caller owns; allocates nothing when inputs need no conversion.
+
+        Every array of `out` must be C-contiguous, aligned, writable, of the exact dtype and shape, and may not
+        overlap an input or another output. A backend may take arrays of its own kind too: cuda takes those on a GPU.
+        """
+        if self._into is not None:
+            stopping.check()
+            if self._into(inputs, out):
+                return
+        arrays = self._bound((), inputs)
+        check_outputs(self.program.outputs, out, arrays, of_call(self.program, arrays))
+        self._run(arrays, out)
+
+    def reset(self) -> None:
+        """Sets the model's state to zero, where it began; does nothing for a model without any."""
+        if self.program.state_bytes:
+            self.executable.reset()
+
+    @property
+    def at(self) -> Callable[[Sequence[int]], None] | None:
+        """Runs on memory by address: of inputs, then outputs, in the program's order, then its sizes. Nothing is checked.
+
+        For callers that know their arrays to be right, call after call; None where the backend has no such way.
+        """
+        found: Callable[[Sequence[int]], None] | None = getattr(self.executable, "at", None)
+        return found
+
+    def __repr__(self) -> str:
+        from xlac.support.signature import shown, sizes_of, text_of
+
+        extents = {} if self._shaped is None else self._shaped.extents
+        made = {s.name: text_of(s.dtype, s.shape, extents.get(s.name, ())) for s in self.program.outputs}
+        given = {s.name: text_of(s.dtype, s.shape) for s in self.program.inputs}
+        sizes = sizes_of(s.shape for s in self.program.inputs)
+        return shown(type(self).__name__, self.program.name, given, {n: made.get(n, "") for n in self._results}, sizes, self.target.name)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self._names
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What a call gives, by name."""
+        return self._results
+
+    def _run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        stopping.check()
+        self.executable.run(inputs, outputs)
+
+    def _allocate(self, sizes: Mapping[str, int]) -> dict[str, Array]:
+        return {s.name: np.empty(output_shape(s, sizes), s.dtype.numpy) for s in self.program.outputs}
+
+    def _bound(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Array]:
+        return as_inputs(self.program.inputs, by_name(self._parameters, arrays, named))

@@ -1,0 +1,162 @@
+"""Finds the values of symbolic sizes from arrays, and compiles for each set of them on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.model import Interface, Undecided
+from xlac.ops.tensor.leaf import Param, param
+from xlac.runtime.compiled import Compiled
+from xlac.runtime.programs import PROGRAMS, Programs
+from xlac_sdk.backend import Array
+from xlac_sdk.host.call_binding import Parameters, as_array, as_input, by_name, device_of, type_of
+from xlac_sdk.programs.sizes import solve as solved
+
+
+def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The value of every symbol that the shapes of the named inputs determine.
+
+    Raises SourceError when a rank, a fixed size or two uses of one symbol disagree, or a bound is violated.
+    """
+    params = [n.op for n in inputs if isinstance(n.op, Param)]
+    return solved([(op.name, op.type.shape) for op in params], shapes)
+
+
+class Specializing:
+    """A model with open sizes: compiled for each set of sizes, and of values that decide sizes, when it first meets it.
+
+    Called like `Compiled`. At most `programs.PROGRAMS` are kept. `compile_for` takes sizes by symbol, and by input the
+    values that decide sizes or, for sequences and optionals, the types of their parts; it raises Undecided when it
+    needs the values of more inputs.
+    """
+
+    def __init__(self, interface: Interface, compile_for: Callable[[Mapping[str, int], Mapping[str, Any]], Compiled]) -> None:
+        self.interface = interface
+        self.compile_for = compile_for
+        self._programs: Programs[Compiled] = Programs()
+        self._deciding = frozenset(interface.values)
+        self._parameters = Parameters(interface.inputs)
+        self._types = {param(node).name: node.type for node in interface.params}
+        self._shapes: dict[tuple[tuple[int, ...], ...], Hashable] = {}  # of calls by position -> the key of their program
+
+    def __repr__(self) -> str:
+        from xlac.support.signature import shown, sizes_of, text_of
+
+        types, made = self._types, self.interface.types
+        given = {name: text_of(types[name].dtype, types[name].shape) if name in types else "" for name in self.inputs}
+        gives = {name: text_of(made[name].dtype, made[name].shape) if name in made else "" for name in self.outputs}
+        sizes = sizes_of(type.shape for type in types.values())
+        return shown("Specializing", self.interface.name, given, gives, sizes, f"{self.programs} programs")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.interface.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.interface.outputs
+
+    @property
+    def programs(self) -> int:
+        """How many programs are compiled and kept."""
+        return len(self._programs)
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
+        shapes = None
+        if not named and all(type(array) is np.ndarray for array in arrays):
+            shapes = tuple([array.shape for array in arrays])
+            program = self._programs.find(self._shapes.get(shapes))
+            if program is not None:
+                return program(*arrays)
+        key, program, given = self._prepared(by_name(self._parameters, arrays, named))
+        if shapes is not None and program.inputs == self.inputs:
+            if len(self._shapes) >= PROGRAMS:
+                self._shapes.clear()
+            self._shapes[shapes] = key
+        return program(**given)
+
+    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
+        """`Compiled.run` of the program for these inputs."""
+        _, program, given = self._prepared(by_name(self._parameters, (), inputs))
+        program.run(given, out)
+
+    def reset(self) -> None:
+        """Sets the state of every program to zero."""
+        for program in self._programs.kept():
+            program.reset()
+
+    def specialize(self, inputs: Mapping[str, Any]) -> Compiled:
+        """The program for the shapes, and the deciding values, of these arrays, compiled if it is not there yet."""
+        return self._prepared(by_name(self._parameters, (), inputs))[1]
+
+    def _prepared(self, inputs: Mapping[str, Any]) -> tuple[Hashable, Compiled, dict[str, Any]]:
+        """The program for these inputs, with its key, and those that it takes."""
+        forms = {name: form_of(name, inputs[name]) for name in self.interface.formed}
+        given = parts({name: self._array(name, value) for name, value in inputs.items()}, forms)
+        sizes = solve(self.interface.params, {name: np.shape(value) for name, value in given.items()})
+        while True:
+            values = {name: as_array(given[name]) for name in self._deciding}
+            key = (tuple(sorted(sizes.items())), frozen(forms), tuple(sorted((n, signature(v)) for n, v in values.items())))
+            try:
+                program = self._programs.get(key, lambda values=values: self.compile_for(sizes, {**forms, **values}))  # type: ignore[misc]
+            except Undecided as more:
+                if more.interface.values <= self._deciding:
+                    raise
+                self._deciding |= more.interface.values
+            else:
+                return key, program, {name: value for name, value in given.items() if name not in values}
+
+    def _array(self, name: str, value: Any) -> Any:
+        """An input as an array that fits what is known of it; one on a device as it is, for the program to look at."""
+        if name in self.interface.formed:
+            return value
+        if hasattr(value, "shape") and hasattr(value, "dtype") and device_of(value):
+            return value
+        type = self._types.get(name)
+        return as_array(value, None, name) if type is None else as_input(name, type.dtype, type.shape, value)
+
+
+def form_of(name: str, value: Any) -> Any:
+    """The types of the parts of a sequence or an optional: a type, None, or a list of such."""
+    if isinstance(value, list | tuple):
+        return [form_of(name, part) for part in value]
+    if value is None:
+        return None
+    array = as_array(value, None, name)
+    return Type(type_of(array.dtype, name), array.shape)
+
+
+def parts(inputs: Mapping[str, Any], forms: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays by name, those of sequences and optionals by the names of their parts: `images.0`, `mask.0`."""
+    found: dict[str, Any] = {}
+
+    def visit(name: str, value: Any) -> None:
+        for number, part in enumerate(value if isinstance(value, list | tuple) else () if value is None else (value,)):
+            if isinstance(part, list | tuple):
+                visit(f"{name}.{number}", part)
+            else:
+                found[f"{name}.{number}"] = as_array(part)
+
+    for name, value in inputs.items():
+        if name in forms:
+            visit(name, value)
+        else:
+            found[name] = value
+    return found
+
+
+def frozen(value: Any) -> Hashable:
+    """Forms as a key."""
+    if isinstance(value, dict):
+        return tuple(sorted((name, frozen(form)) for name, form in value.items()))
+    return tuple(frozen(v) for v in value) if isinstance(value, list) else str(value)
+
+
+def signature(array: Array) -> Hashable:
+    """An array's value as a key."""
+    return str(array.dtype), array.shape, array.tobytes()

@@ -1,0 +1,61 @@
+"""Which sizes a program is to have steps of their own for, as a user asks, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xlac_sdk.programs.dims import Symbol
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.choices import chosen
+
+SIZES = ("specialize", "symbolic")
+MOST = 64  # variants of one program: each is compiled
+
+
+def asked(variants: Sequence[Mapping[str, Any]], sizes: str) -> None:
+    """Raises SourceError for `sizes` that mean nothing, and for variants of a program that is not one for all sizes."""
+    chosen("sizes", sizes, SIZES)
+    if variants and sizes != "symbolic":
+        raise _wrong("variants are parts of one program for all sizes", 'sizes="symbolic" makes it')
+
+
+def checked(variants: Sequence[Mapping[str, Any]], dims: Mapping[str, Symbol]) -> tuple[dict[str, int], ...]:
+    """The sizes of each variant, over the open sizes `dims`. Raises SourceError for what is none, or never runs."""
+    if len(variants) > MOST:
+        raise _wrong(f"{len(variants)} variants are asked for, and a program has at most {MOST}")
+    found: list[dict[str, int]] = []
+    for variant in variants:
+        if not isinstance(variant, Mapping) or not variant:
+            raise _wrong(f"a variant names sizes and their values, as batch=1, and this is {variant!r:.80}")
+        sizes = {str(name): _value(str(name), value, dims) for name, value in variant.items()}
+        earlier = next((one for one in found if one.items() <= sizes.items()), None)
+        if earlier == sizes:
+            raise _wrong(f"the variant {_text(sizes)} is asked for twice")
+        if earlier is not None:
+            raise _wrong(f"the variant {_text(sizes)} never runs: {_text(earlier)} takes its calls", "give it first")
+        found.append(sizes)
+    return tuple(found)
+
+
+def _value(name: str, value: Any, dims: Mapping[str, Symbol]) -> int:
+    if name not in dims:
+        known = ", ".join(dims)
+        hint = f"open sizes: {known}" if known else f"leave it open: --dim {name}"
+        raise _wrong(f"'{name:.80}' is no open size", hint)
+    symbol = dims[name]
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise _wrong(f"{name} = {value!r:.80} is no size", f"write {name}={symbol.opt}")
+    size = int(value.__index__())
+    if not symbol.min <= size <= symbol.max or size % symbol.multiple_of:
+        by = f" and a multiple of {symbol.multiple_of}" if symbol.multiple_of > 1 else ""
+        raise _wrong(f"{name} = {size} is not {symbol.min} to {symbol.max}{by}: no call has it")
+    return size
+
+
+def _text(sizes: Mapping[str, int]) -> str:
+    return ",".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def _wrong(problem: str, hint: str = "") -> SourceError:
+    return SourceError(Diagnostic("XL4022", problem, hint=hint))

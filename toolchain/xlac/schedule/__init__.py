@@ -1,1 +1,0 @@
-"""Fused groups to scheduled kernels, parameterised by the facts of a `Target` and nothing else."""

@@ -1,1 +1,0 @@
-"""Schedules for targets whose threads run in warps, their blocks sharing memory."""

@@ -1,0 +1,1 @@
+"""From validated entries to a graph."""

@@ -1,0 +1,266 @@
+"""Arithmetic at build time: `${4 * width}`, sizes in types, `repeat: $depth`. Over parameters and dims."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from xlac.ir.dims import Dim, Sym
+from xlac.ir.types import Type
+from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.text.expression import MAX_BITS, Malformed, Parsed, braced, dotted, parse
+from xlac_sdk.dtypes import DType
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+}  # fmt: skip
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "ceil": math.ceil,
+    "floor": math.floor, "sqrt": math.sqrt, "log": math.log, "exp": math.exp, "len": len,
+}  # fmt: skip
+
+
+class Constants:
+    """The parameters and dims that arithmetic sees."""
+
+    def __init__(self, params: Mapping[str, Any], dims: Mapping[str, Dim], broken: Collection[str] = ()) -> None:
+        self.params, self.dims = params, dims
+        self.broken = broken  # names that were declared, and reported
+
+    def extended(self, params: Mapping[str, Any], dims: Mapping[str, Dim] | None = None) -> Constants:
+        """These and more: the new ones hide those of the same name."""
+        return Constants({**self.params, **params}, {**self.dims, **(dims or {})}, self.broken)
+
+    def param(self, name: str, place: Place, offset: int, width: int) -> Any:
+        if name not in self.params:
+            if name in self.broken:
+                raise Poisoned
+            raise Fault("XL2003", f"unknown parameter {name!r}", place.inside(offset, width),
+                        nearest(name, self.params))  # fmt: skip
+        return self.params[name]
+
+    def name(self, name: str, place: Place, offset: int, width: int) -> Any:
+        """A bare name inside `${…}` or a type: a parameter or a dim."""
+        if name in self.params:
+            return self.params[name]
+        if name in self.dims:
+            return self.dims[name]
+        if name in self.broken:
+            raise Poisoned
+        raise Fault("XL2004", f"unknown size or parameter {name!r}", place.inside(offset, width),
+                    nearest(name, [*self.dims, *self.params]))  # fmt: skip
+
+
+def parsed(text: str, place: Place) -> Parsed:
+    """`parse`, with the place in the file for what is wrong."""
+    try:
+        return parse(text)
+    except Malformed as error:
+        raise Fault(error.code, str(error), place.inside(error.offset, error.width), error.hint) from None
+
+
+def value(data: Any, constants: Constants, place: Place) -> Any:
+    """Data with every `$param` and `${…}` in it computed. Raises Fault."""
+    if isinstance(data, str):
+        return text_value(data, constants, place) if "$" in data else data
+    if isinstance(data, list):
+        return [value(item, constants, place.at(i)) for i, item in enumerate(data)]
+    if isinstance(data, dict):
+        return {key: value(item, constants, place.at(key)) for key, item in data.items()}
+    return data
+
+
+_PIECE = re.compile(r"\$\{[^}]*\}|\$\w+")
+
+
+def text_value(text: str, constants: Constants, place: Place) -> Any:
+    """`$param` and `${…}` give a value; between other characters they give text, and `$$` a dollar sign."""
+    if "$$" in text:
+        return "$".join(str(text_value(part, constants, place)) if "$" in part else part for part in text.split("$$"))
+    if not _PIECE.fullmatch(text.strip()):
+        pieces = list(_PIECE.finditer(text))
+        if not pieces or "$" in _PIECE.sub("", text):
+            raise Fault("XL1019", "'$' must be followed by a parameter's name or by {…}",
+                        place.inside(text.find("$"), 1))  # fmt: skip
+        if re.fullmatch(r"[\s\d.+*/%()-]*", _PIECE.sub("", text)):
+            raise Fault("XL1019", f"arithmetic is written inside braces, not as {text!r}", place.span,
+                        '"${4 * width}" computes')  # fmt: skip
+        return _PIECE.sub(lambda m: str(compute(parsed(m[0], place), constants, place)), text)
+    return compute(parsed(text, place), constants, place)
+
+
+def compute(expression: Parsed, constants: Constants, place: Place, tree: ast.expr | None = None) -> Any:
+    """The value of arithmetic. Raises Fault at the part that is wrong."""
+
+    def fault(node: ast.AST, code: str, message: str, hint: str = "") -> Fault:
+        return Fault(code, message, place.inside(*expression.place(node)), hint)
+
+    def visit(node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=found):
+                return found
+            case ast.Name() | ast.Attribute():
+                name = dotted(node) or ""
+                if name in ("true", "false", "inf", "nan"):
+                    return name == "true" if name in ("true", "false") else float(name)
+                at = expression.place(node)
+                if name.startswith("$"):
+                    return constants.param(name[1:], place, *at)
+                return constants.name(name, place, *at)
+            case ast.List() | ast.Tuple():
+                return [visit(item) for item in node.elts]
+            case ast.BinOp() if type(node.op) in _BINARY:
+                return apply(node, _BINARY[type(node.op)], visit(node.left), visit(node.right))
+            case ast.UnaryOp(op=ast.USub()):
+                return apply(node, operator.neg, visit(node.operand))
+            case ast.UnaryOp(op=ast.UAdd()):
+                return visit(node.operand)
+            case ast.UnaryOp(op=ast.Not()):
+                return not visit(node.operand)
+            case ast.BoolOp(op=ast.And()):
+                parts = [visit(item) for item in node.values]  # every part is checked, needed or not
+                return all(parts)
+            case ast.BoolOp():
+                parts = [visit(item) for item in node.values]
+                return any(parts)
+            case ast.Compare() if all(type(op) in _COMPARE for op in node.ops):
+                items = [visit(item) for item in (node.left, *node.comparators)]
+                pairs = zip(node.ops, items, items[1:], strict=False)
+                return all(apply(node, _COMPARE[type(op)], a, b) for op, a, b in pairs)
+            case ast.IfExp():
+                return visit(node.body) if visit(node.test) else visit(node.orelse)
+            case ast.Subscript(slice=ast.expr() as index) if not isinstance(index, ast.Slice):
+                return apply(node, operator.getitem, visit(node.value), visit(index))
+            case ast.Call():
+                if (inner := braced(node)) is not None:
+                    return visit(inner)
+                assert isinstance(node.func, ast.Name)
+                if node.func.id not in _FUNCTIONS or node.keywords:
+                    raise fault(node.func, "XL2017", f"unknown function {node.func.id!r} in arithmetic",
+                                nearest(node.func.id, _FUNCTIONS))  # fmt: skip
+                return apply(node, _FUNCTIONS[node.func.id], *(visit(a) for a in node.args))
+        raise fault(node, "XL2017", "this is not arithmetic over numbers")
+
+    def apply(node: ast.expr, function: Callable[..., Any], *args: Any) -> Any:
+        if function is operator.pow and not _small_power(*args):
+            raise fault(node, "XL4015", f"a number of more than {MAX_BITS} bits")
+        if function is operator.mul and any(isinstance(a, str | list) for a in args):
+            raise fault(node, "XL2017", "text and lists are not multiplied")
+        try:
+            result = function(*args)
+        except ZeroDivisionError:
+            raise fault(node, "XL2017", "division by zero") from None
+        except (TypeError, ValueError, OverflowError, IndexError, AssertionError) as error:
+            kinds = ", ".join(_shown(a) for a in args)
+            detail = str(error) if isinstance(error, ValueError | IndexError) else f"this does not work with {kinds}"
+            raise fault(node, "XL2017", detail) from None
+        if isinstance(result, int) and result.bit_length() > MAX_BITS:
+            raise fault(node, "XL4015", f"a number of more than {MAX_BITS} bits")
+        if isinstance(result, float) and not math.isfinite(result) and all(map(_finite, args)):
+            raise fault(node, "XL2017", f"the result is {result}")
+        return result
+
+    return visit(expression.tree if tree is None else tree)
+
+
+def _finite(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _small_power(base: Any, exponent: Any) -> bool:
+    if isinstance(base, int) and isinstance(exponent, int):
+        return exponent <= 0 or base.bit_length() * exponent <= MAX_BITS
+    return True
+
+
+def _shown(value: Any) -> str:
+    return f"the size {value}" if isinstance(value, Sym) else repr(value)[:60]
+
+
+_TYPE = re.compile(r"\s*([A-Za-z_$][\w$]*)\s*(?:\[(.*)\]\s*)?", re.DOTALL)
+_LATER = {"f8e4m3", "f8e5m2", "i4", "u4", "c64", "c128", "complex64", "complex128"}
+_ALIASES = {
+    "float32": "f32", "float": "f32", "float64": "f64", "double": "f64", "float16": "f16", "half": "f16",
+    "bfloat16": "bf16", "int8": "i8", "int16": "i16", "int32": "i32", "int": "i32", "int64": "i64", "long": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "boolean": "bool",
+}  # fmt: skip
+
+
+def dtype_value(name: str, place: Place, offset: int = 0) -> DType:
+    """An element type by name. Raises Fault."""
+    try:
+        return DType(name)
+    except ValueError:
+        span = place.inside(offset, len(name))
+        if name in _LATER:
+            raise Fault("XL1018", f"element type {name} is not supported yet", span) from None
+        hint = f"did you mean '{_ALIASES[name]}'?" if name in _ALIASES else nearest(name, [d.value for d in DType])
+        raise Fault("XL1018", f"unknown element type {name!r}", span, hint) from None
+
+
+def type_value(text: str, constants: Constants, place: Place) -> Type:
+    """A type such as `f32[batch, $width]`. Raises Fault."""
+    dtype, dims, offset = type_parts(text, constants, place)
+    if dims is None:
+        return Type(dtype, ())
+    shape: list[Dim] = []
+    for node in dims[1]:
+        if isinstance(node, ast.Starred):
+            raise Fault("XL1018", "'*' stands for any shape only in the declaration of an operation",
+                        place.inside(offset + dims[0].place(node)[0], 1))  # fmt: skip
+        shape.append(extent(dims[0], node, constants, place, offset))
+    return Type(dtype, tuple(shape))
+
+
+def type_parts(text: str, constants: Constants, place: Place) -> tuple[DType, tuple[Parsed, list[ast.expr]] | None, int]:
+    """A type's element type, the trees of its extents, and where they begin in the text."""
+    if not (match := _TYPE.fullmatch(text)):
+        raise Fault("XL1018", f"{text!r} is not a type", place.span, "a type is written f32[batch, 64]")
+    name = match[1]
+    if name.startswith("$"):
+        name = str(constants.param(name[1:], place, match.start(1), len(name)))
+    dtype = dtype_value(name, place, match.start(1))
+    if match[2] is None or not match[2].strip():
+        return dtype, None, 0
+    offset = match.start(2) - 1
+    try:
+        expression = parse("[" + match[2] + "]")
+    except Malformed as error:
+        raise Fault("XL1018", f"the sizes of {text!r} cannot be read: {error}",
+                    place.inside(min(offset + error.offset, len(text) - 1), error.width), error.hint) from None  # fmt: skip
+    if not isinstance(expression.tree, ast.List):
+        raise Fault("XL1018", f"{text!r} is not a type", place.span, "a type is written f32[batch, 64]")
+    return dtype, (expression, expression.tree.elts), offset
+
+
+def extent(expression: Parsed, node: ast.expr, constants: Constants, place: Place, offset: int) -> Dim:
+    """One size of a type: a whole number that is not negative, or a symbolic size."""
+    at, width = expression.place(node)
+    span = place.inside(offset + at, width)
+    try:
+        found = compute(expression, constants, place, node)
+    except Fault as fault:
+        raise Fault(fault.diagnostic.code, str(fault), span, fault.diagnostic.hint) from None
+    return size_value(found, place, span)
+
+
+def size_value(found: Any, place: Place, span: Any = None) -> Dim:
+    """A number as a size. Raises Fault."""
+    if isinstance(found, Sym):
+        return found
+    if isinstance(found, bool) or not isinstance(found, int):
+        raise Fault("XL2006", f"a size is a whole number, not {_shown(found)}", span or place.span)
+    if found < 0:
+        raise Fault("XL2006", f"a size is not negative, and this is {found}", span or place.span)
+    return found
+
+

@@ -1,0 +1,125 @@
+"""Graphs inside nodes: their scope, what they are handed and what they capture, and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xlac.ir.graph import Graph, Node
+from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate.carried import body_input
+from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.entries import elaborate, entries_at
+from xlac.spec.elaborate.evaluate import as_node, expression
+from xlac.spec.elaborate.scope import Frame, Scope, Value
+from xlac.spec.report import Fault, Place
+from xlac.spec.schema import schema
+
+
+def body_scope(scope: Scope, path: str) -> Scope:
+    """The scope of a body: a closed graph inside."""
+    return Scope(Frame(scope.frame), scope.constants, f"{path}.", scope)
+
+
+def captured(scope: Scope, frames: Sequence[Frame]) -> tuple[list[Node], list[dict[Node, Node]]]:
+    """What several bodies read from around them, in one order, and each body's own inputs for it."""
+    from xlac.ops.tensor.leaf import Param
+
+    outer: dict[Node, None] = {}
+    for frame in frames:
+        outer.update(dict.fromkeys(frame.captured))
+    nodes = list(outer)
+    tables = []
+    for frame in frames:
+        table: dict[Node, Node] = {}
+        for i, node in enumerate(nodes):
+            inner = frame.captured.get(node)
+            unused = Param(node.name or f"captured_{i}", node.type)
+            table[node] = inner if inner is not None else Node.of(unused, origin=node.origin)
+        tables.append(table)
+    return nodes, tables
+
+
+def named(nodes: Sequence[Node]) -> dict[str, Node]:
+    """Outputs of a body, in order."""
+    return {f"y{i}": node for i, node in enumerate(nodes)}
+
+
+def run_body(context: Context, inner: Scope, body: Mapping[str, Any], place: Place) -> None:
+    context.stack.append("")  # a body: the depth is limited with that of blocks
+    try:
+        if len(context.stack) > 40:
+            raise Fault("XL4014", "loops and blocks are nested deeper than 40", place.key)
+        elaborate(context, inner, entries_at(body, place))
+    finally:
+        context.stack.pop()
+
+
+def handed(context: Context, scope: Scope, given: Mapping[str, Any], path: str, place: Place) -> dict[str, Node]:
+    """What `with` hands to a body, by the names inside. Raises Fault or Poisoned."""
+    found: dict[str, Node] = {}
+    for name, text in given.items():
+        at = place.at("with", name)
+        found[name] = as_node(context, expression(context, scope, text, f"{path}.{name}", at), text, f"{path}.{name}", at)
+    return found
+
+
+def see(inner: Scope, given: Mapping[str, Node], path: str, place: Place) -> list[Node]:
+    """Inputs of a body for what it is handed, named in its scope. Raises Fault."""
+    from xlac.ops.tensor.leaf import Param
+
+    found = []
+    for name, node in given.items():
+        if name in inner.values:
+            raise Fault("XL1021", f"{name!r} is given twice", place.at("with", name).key)
+        param = Node.of(Param(name=name, type=node.type), origin=node.origin)
+        inner.values[name] = param
+        found.append(param)
+    return found
+
+
+def branch(
+    context: Context, scope: Scope, spec: Any, path: str, place: Place, given: Mapping[str, Node],
+    values: Mapping[str, Value] | None = None,
+) -> tuple[Frame, list[Node], dict[str, Node]]:  # fmt: skip
+    """One branch: its frame, its inputs for what it is given, and its results. Raises Fault or Poisoned.
+
+    An expression has one result without a name.
+    """
+    inner = body_scope(scope, path)
+    inner.values.update(values or {})
+    params = see(inner, given, path, place)
+    if not isinstance(spec, schema.Branch):
+        found = as_node(context, expression(context, inner, spec, path, place), spec, path, place)
+        return inner.frame, params, {"": found}
+    run_body(context, inner, spec.body, place.at("body"))
+    return inner.frame, params, outputs(context, inner, spec, path, place, "a branch")
+
+
+def outputs(
+    context: Context, inner: Scope, spec: schema.Branch | schema.Function, path: str, place: Place, what: str
+) -> dict[str, Node]:
+    """The results of a body by name. Raises Fault or Poisoned."""
+    given = spec.outputs
+    pairs = [(n, n, place.at("outputs", i)) for i, n in enumerate(given)] if isinstance(given, list) else [
+        (n, text, place.at("outputs", n)) for n, text in given.items()]  # fmt: skip
+    if not pairs:
+        raise Fault("XL2012", f"{what} has at least one output", place.at("outputs").span)
+    return {
+        name: as_node(context, expression(context, inner, text, f"{path}.{name}", at), text, f"{path}.{name}", at)
+        for name, text, at in pairs
+    }
+
+
+def function(context: Context, scope: Scope, spec: schema.Function, path: str, place: Place) -> Graph:
+    """A graph that an operation runs: it sees its inputs and nothing around it. Raises Fault or Poisoned."""
+    name = f"{path}.body"
+    inner = Scope(Frame(), scope.constants, f"{name}.")
+    params: list[Node] = []
+    for key, text in spec.inputs.items():
+        at = place.at("inputs", key)
+        type = arithmetic.type_value(text, scope.constants, at)
+        params.append(body_input(key, type, name, at))
+        inner.values[key] = params[-1]
+    run_body(context, inner, spec.graph, place.at("graph"))
+    return Graph(name, tuple(params), outputs(context, inner, spec, name, place, "a body"))

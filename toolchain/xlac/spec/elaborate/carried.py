@@ -1,0 +1,137 @@
+"""Values that one step of a loop hands to the next: names, and how many tensors each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.entries import whole
+from xlac.spec.elaborate.evaluate import as_node, expression
+from xlac.spec.elaborate.operations import same
+from xlac.spec.elaborate.scope import Copies, Scope, Value
+from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.schema import schema
+from xlac_sdk.source import Origin
+
+MAX_COPIES = 10_000
+
+
+class Carried:
+    """The carried values of one loop."""
+
+    def __init__(self, context: Context, scope: Scope, spec: Any, path: str, place: Place) -> None:
+        self.inits: dict[str, list[Node]] = {}
+        self.copied: set[str] = set()
+        poisoned = False
+        for name, carry in spec.carry.items():
+            try:
+                self.inits[name] = self._init(context, scope, name, carry, f"{path}.{name}", place.at("carry", name))
+            except Fault as fault:
+                context.report.fault(fault)
+                poisoned = True
+            except Poisoned:
+                poisoned = True
+        if poisoned:
+            raise Poisoned
+        context.add(len(self.flat()), place.key)  # each is an input of the body
+
+    def _init(self, context: Context, scope: Scope, name: str, carry: Any, path: str, place: Place) -> list[Node]:
+        wanted: Type | None = None
+        text, at, copies = carry, place, None
+        if isinstance(carry, schema.Carry):
+            text, at = carry.init, place.at("init")
+            if carry.type is not None:
+                wanted = arithmetic.type_value(carry.type, scope.constants, place.at("type"))
+            if carry.copies is not None:
+                copies = whole(scope, carry.copies, place.at("copies"), 1, MAX_COPIES)
+                self.copied.add(name)
+        if isinstance(text, dict):
+            raise Fault("XL1012", "init is a value, or a list with one for each copy", at.span)
+        items = text if isinstance(text, list) else [text]
+        if isinstance(text, list) and len(text) != (copies or 1):
+            raise Fault("XL2009", f"{len(text)} initial values for {copies or 1} copies", at.span)
+        nodes: list[Node] = []
+        for i, item in enumerate(items):
+            spot = at.at(i) if isinstance(text, list) else at
+            found = expression(context, scope, item, path, spot)
+            if isinstance(found, Copies) and copies == len(found.items):
+                nodes += [as_node(context, one, item, path, spot) for one in found.items]
+                continue
+            node = as_node(context, found, item, path, spot, wanted)
+            if wanted is not None and not same(node.type, wanted):
+                raise Fault("XL2013", f"{name!r} is declared {wanted}, and its initial value is {node.type}", spot.span)
+            nodes.append(node)
+        return nodes * copies if copies and len(nodes) == 1 else nodes
+
+    def flat(self) -> list[Node]:
+        return [node for nodes in self.inits.values() for node in nodes]
+
+    def values(self, nodes: Sequence[Node]) -> dict[str, Value]:
+        """Names for tensors in the order of `flat`."""
+        found: dict[str, Value] = {}
+        at = 0
+        for name, inits in self.inits.items():
+            mine = tuple(nodes[at : at + len(inits)])
+            at += len(inits)
+            found[name] = Copies(mine) if name in self.copied else mine[0]
+        return found
+
+    def params(self, path: str, place: Place) -> list[Node]:
+        """Inputs of a body for the carried values."""
+        return [
+            body_input(f"{name}.{i}" if name in self.copied else name, node.type, path, place.at("carry", name))
+            for name, nodes in self.inits.items()
+            for i, node in enumerate(nodes)
+        ]
+
+    def next(self, context: Context, inner: Scope, spec: Any, path: str, place: Place) -> list[Node]:
+        """The carried values after a step, in the order of `flat`. Raises Fault or Poisoned."""
+        for name in spec.next:
+            if name not in self.inits:
+                context.report.add("XL2002", f"{name!r} is not carried", place.at("next", name).key, nearest(name, self.inits))
+        found: list[Node] = []
+        failed = False
+        for name, inits in self.inits.items():
+            if name not in spec.next:
+                context.report.add("XL1011", f"next does not say what {name!r} becomes", place.at("next").key)
+                failed = True
+                continue
+            text, at = spec.next[name], place.at("next", name)
+            try:
+                found += self._after(context, inner, name, inits, text, f"{path}.{name}", at)
+            except Fault as fault:
+                context.report.fault(fault)
+                failed = True
+            except Poisoned:
+                failed = True
+        if failed:
+            raise Poisoned
+        return found
+
+    def _after(
+        self, context: Context, inner: Scope, name: str, inits: list[Node], text: Any, path: str, at: Place
+    ) -> list[Node]:
+        value = expression(context, inner, text, path, at)
+        if isinstance(value, Copies) and name in self.copied:
+            items: Sequence[Value | int | float | bool] = value.items
+        else:
+            items = [value]
+        if len(items) != len(inits):
+            raise Fault("XL2009", f"{name!r} is carried in {len(inits)} copies, and this is {len(items)}", at.span)
+        nodes = [as_node(context, item, text, path, at, init.type) for item, init in zip(items, inits, strict=True)]
+        for node, init in zip(nodes, inits, strict=True):
+            if not same(node.type, init.type):
+                raise Fault("XL2009", f"{name!r} is carried as {init.type}, and becomes {node.type}", at.span,
+                            "a carried value keeps its type: cast or reshape it, or declare the type of init")  # fmt: skip
+        return nodes
+
+
+def body_input(name: str, type: Type, path: str, place: Place) -> Node:
+    """An input of a body."""
+    from xlac.ops.tensor.leaf import Param
+
+    return Node.of(Param(name=name, type=type), origin=Origin(f"{path}.{name}", place.key))

@@ -1,0 +1,92 @@
+"""What every part of elaboration shares: the report, the user's blocks and operations, and the learned tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from xlac.ir.dims import UNBOUNDED, bounds, symbols
+from xlac.ir.graph import Node
+from xlac.ir.types import RANK, Type
+from xlac.spec.elaborate.scope import Frame, Scope
+from xlac.spec.report import Fault, Report
+from xlac.spec.schema import schema
+from xlac.spec.schema.document import Entry
+from xlac_sdk.source import Origin, Span
+
+if TYPE_CHECKING:
+    from xlac.spec.weights.find import Stored
+
+MAX_NODES = 200_000
+MAX_ELEMENTS = 2**63 - 1
+
+
+@dataclass
+class Context:
+    """One elaboration."""
+
+    report: Report
+    blocks: dict[str, Entry[schema.BlockSpec]]
+    custom: dict[str, Entry[schema.OpSpec]]
+    root: Frame
+    stored: Stored
+    weights: dict[str, Node] = field(default_factory=dict)
+    stack: list[str] = field(default_factory=list)  # blocks and custom ops being used, the innermost last
+    used: set[str] = field(default_factory=set)  # blocks and custom ops that something used
+    count: int = 0
+
+    def weight(self, scope: Scope, name: str, type: Type, span: Span) -> Node:
+        """A learned tensor, made in the outermost frame and brought into the scope's."""
+        from xlac.ops.tensor.leaf import Param
+
+        if name in self.weights:
+            raise Fault("XL1021", f"two operations learn a tensor called {name!r}", span,
+                        "give each of them a node of its own")  # fmt: skip
+        if not scope.frame.within(self.root):
+            raise Fault("XL2012", f"a body that sees its inputs only learns nothing, and this learns {name!r}", span,
+                        "hand it the tensor: {op: weight, type: …}")  # fmt: skip
+        node = Node.of(Param(name=name, type=type, kind="weight"), origin=Origin(name, span))
+        self.weights[name] = node
+        return scope.frame.bring(node, self.root)
+
+    def stamp(self, new: Iterable[Node], origin: Origin) -> None:
+        """Says where new nodes come from, checks their sizes and counts them.
+
+        They are new: nothing else has seen them, so writing to them is safe.
+        """
+        stack, made = list(new), 0
+        while stack:
+            node = stack.pop()
+            if node.origin is not None:
+                continue
+            object.__setattr__(node, "origin", origin)
+            made += 1
+            for type in node.results:
+                check_size(type, origin.span)
+            stack += node.inputs
+        self.add(made, origin.span)
+
+    def add(self, count: int, span: Span | None) -> None:
+        """Counts operations. Raises Fault for too many."""
+        self.count += count
+        if self.count > MAX_NODES:
+            raise Fault("XL4018", f"the model has more than {MAX_NODES:,} operations", span)
+
+
+def check_size(type: Type, span: Span | None) -> None:
+    """Refuses a tensor with more elements or bytes than 63 bits count. Raises Fault."""
+    if type.rank > RANK:
+        raise Fault("XL4019", f"a tensor of rank {type.rank}; at most {RANK} axes are supported", span)
+    if (most := most_elements(type)) * type.dtype.nbytes > MAX_ELEMENTS:
+        raise Fault("XL4019", f"{type} has {most:.3g} elements: more bytes than 63 bits count", span)
+
+
+@lru_cache(maxsize=65536)
+def most_elements(type: Type) -> int:
+    """The most elements that a tensor can have; 0 where a size has no bound."""
+    size = type.size
+    if isinstance(size, int):
+        return size
+    return bounds(size)[1] if all(s.max < UNBOUNDED for s in symbols(size)) else 0

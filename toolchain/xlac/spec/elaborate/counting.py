@@ -1,0 +1,79 @@
+"""How many operations a spec comes to at least, counted before any is made: blocks, and operations, that use others multiply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate.arithmetic import Constants
+from xlac.spec.report import Fault, Place, Poisoned
+from xlac.spec.schema import schema
+from xlac.spec.schema.document import Entry
+
+ENOUGH = 1 << 62
+DEPTH = 60  # more than blocks may stand in each other
+_CALLED = re.compile(r"([^\W\d]\w*)\s*\(")
+
+
+class Counted:
+    """What is known of the blocks and operations of one spec.
+
+    What depends on parameters of a block, on an index, or on a condition counts as little as it can be: the rest is
+    counted as it is made.
+    """
+
+    def __init__(self, blocks: Mapping[str, Entry[schema.BlockSpec]], ops: Mapping[str, Entry[schema.OpSpec]]) -> None:
+        self.blocks, self.ops = blocks, ops
+        self._known: dict[tuple[str, str], int] = {}
+        self._using: set[tuple[str, str]] = set()
+
+    def entry(self, spec: Any, place: Place, numbers: Constants | None) -> int:
+        """The least number of operations of an entry of a graph."""
+        match spec:
+            case str():
+                return self._called(spec)
+            case schema.BlockNode():
+                if spec.when is not True or not isinstance(spec.block, str):
+                    return 0
+                times = 1 if spec.repeat is None else repeated(spec.repeat, numbers, place)
+                return min(ENOUGH, times * self._part("block", spec.block))
+            case schema.OpNode():
+                return 1 + self._part("op", str(spec.op)) if getattr(spec, "when", True) is True else 0
+            case schema.ScanNode() | schema.WhileNode():
+                return min(ENOUGH, 1 + self._graph(spec.body, place))
+        return 1
+
+    def _graph(self, section: Mapping[str, Any], place: Place) -> int:
+        return min(ENOUGH, sum(self.entry(spec, place, None) for spec in section.values()))
+
+    def _called(self, text: str) -> int:
+        return min(ENOUGH, sum(self._part("op", name) for name in _CALLED.findall(text) if name in self.ops)) if self.ops else 1
+
+    def _part(self, kind: str, name: str) -> int:
+        """Of a block or an operation of the user's. One that uses itself is a mistake, and told later."""
+        section: Mapping[str, Entry[Any]] = self.blocks if kind == "block" else self.ops
+        key = kind, name
+        if key in self._using or len(self._using) > DEPTH or name not in section:
+            return 0
+        if key not in self._known:
+            self._using.add(key)
+            spec, place = section[name].spec, section[name].place
+            graph = getattr(spec, "graph" if kind == "block" else "expr", None)
+            self._known[key] = self._graph(graph, place) if isinstance(graph, dict) else 0
+            self._using.discard(key)
+        return self._known[key]
+
+
+def repeated(count: Any, numbers: Constants | None, place: Place) -> int:
+    """How often a block is repeated, where that is known here."""
+    if type(count) is int:
+        return max(1, count)
+    if numbers is None:
+        return 1
+    try:
+        found = arithmetic.value(count, numbers, place.at("repeat"))
+    except (Fault, Poisoned):
+        return 1
+    return max(1, found) if type(found) is int else 1

@@ -1,0 +1,175 @@
+"""Operations of the user's own: a meaning by simpler operations, and kernels that a backend may take instead."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xlac.ir.dims import Dim, Shape
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import ShapeError
+from xlac.ir.types import Type
+from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate.arithmetic import Constants, type_parts
+from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.entries import elaborate, entries_at, inputs
+from xlac.spec.elaborate.evaluate import Evaluator, as_node
+from xlac.spec.elaborate.operations import Operand
+from xlac.spec.elaborate.scope import Bundle, Frame, Scope, Value
+from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.schema import schema
+from xlac.spec.schema.document import Entry
+from xlac.spec.text.floats import check_room
+from xlac.spec.text.spans import CallSpans, NodeSpans
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Origin
+
+if TYPE_CHECKING:
+    from xlac_sdk.source import Span
+
+
+def custom_node(context: Context, scope: Scope, name: str, spec: schema.OpNode, path: str, place: Place) -> Value:
+    """`{op: fast_gelu, in: x}`. Raises Fault or Poisoned."""
+    entry = context.custom[name]
+    given: dict[str, Any] = {}
+    for key, value in spec.attributes.items():
+        if key not in entry.spec.params:
+            raise Fault("XL2005", f"unknown key {key!r} for {name}", place.at(key).key, nearest(key, [*entry.spec.params, "in"]))
+        given[key] = arithmetic.value(value, scope.constants, place.at(key))
+    operands = inputs(context, scope, spec.inputs, list(entry.spec.inputs), name, path, place)
+    return use(context, scope, name, operands, given, path, NodeSpans(place, spec), place.key)
+
+
+def call_operator(evaluator: Evaluator, node: ast.Call, entry: Entry[schema.OpSpec]) -> Value:
+    """`fast_gelu(x)` in an expression. Raises Fault or Poisoned."""
+    assert isinstance(node.func, ast.Name)
+    name = node.func.id
+    names = list(entry.spec.inputs)
+    fields = list(entry.spec.params)
+    operands, parts, given, where = evaluator.positional(node, len(names), False, fields)
+    for keyword in node.keywords:
+        key = keyword.arg or ""
+        if key not in fields or key in given:
+            raise evaluator.fault(keyword, "XL2005", f"unknown attribute {key!r} for {name}", nearest(key, fields))
+        given[key], where[key] = evaluator.attribute(keyword.value), keyword.value
+    spans = CallSpans(evaluator.place, evaluator.expression, node, parts, where)
+    return use(evaluator.context, evaluator.scope, name, operands, given, evaluator.path, spans, evaluator.span(node))
+
+
+def use(
+    context: Context, scope: Scope, name: str, operands: Sequence[Operand], given: Mapping[str, Any],
+    path: str, spans: Any, at: Span,
+) -> Value:  # fmt: skip
+    """The meaning in place, or a call to it where there are kernels to take instead. Raises Fault or Poisoned."""
+    from xlac.ops import build
+    from xlac.ops.control.control import Call
+    from xlac.ops.tensor.leaf import Param
+
+    entry = context.custom[name]
+    spec, place = entry.spec, entry.place
+    if len(operands) != len(spec.inputs):
+        plural = "" if len(spec.inputs) == 1 else "s"
+        names = ", ".join(spec.inputs)
+        raise Fault("XL2008", f"{name} takes {len(spec.inputs)} input{plural} ({names}), and got {len(operands)}", spans.whole())
+    if (marker := f"op {name}") in context.stack:
+        raise Fault("XL2010", f"operation {name!r} uses itself", place.key)
+    params = dict(scope.constants.params)
+    for key, default in spec.params.items():
+        if key not in given and default is None:
+            raise Fault("XL2007", f"{name} needs {key!r}", spans.whole())
+        params[key] = given.get(key, default)
+    nodes: list[Node] = []
+    sizes: dict[str, Dim] = {}
+    shapes: dict[str, Shape] = {}
+    for number, (operand, (key, text)) in enumerate(zip(operands, spec.inputs.items(), strict=True)):
+        pattern = Pattern(text, scope.constants.extended(params), place.at("inputs", key))
+        if not isinstance(operand, Node):
+            check_room(operand, pattern.dtype or DType.F32, spans.operand(number))
+        node = operand if isinstance(operand, Node) else build.constant(operand, pattern.dtype)
+        if (wrong := pattern.match(node.type, sizes, shapes)) is not None:
+            raise Fault("XL2009", f"{name}: input {key!r} is {text}, and got {node.type}: {wrong}", spans.operand(number))
+        nodes.append(node)
+    constants = scope.constants.extended(params, sizes)
+    inline = not spec.kernels
+    inner = Scope(scope.frame if inline else Frame(), constants, f"{path}.")
+    values = nodes if inline else [Node.of(Param(k, n.type), origin=n.origin) for k, n in zip(spec.inputs, nodes, strict=True)]
+    inner.values.update(zip(spec.inputs, values, strict=True))
+    context.stack.append(marker)
+    context.used.add(marker)
+    before = len(context.weights)
+    try:
+        elaborate(context, inner, entries_at(spec.expr, place.at("expr")))
+    finally:
+        context.stack.pop()
+    if len(context.weights) > before:
+        raise Fault("XL2012", f"operation {name!r} learns tensors; use a block for that", place.key)
+    results: dict[str, Node] = {}
+    for key, text in spec.outputs.items():
+        spot = place.at("outputs", key)
+        if key not in inner.values:
+            raise Fault("XL2002", f"expr gives no {key!r}", spot.key, nearest(key, inner.values))
+        if (found := inner.values[key]) is None:
+            raise Poisoned
+        node = as_node(context, found, key, path, spot)
+        wrong = Pattern(text, scope.constants.extended(params), spot).match(node.type, sizes, shapes)
+        if wrong is not None:
+            raise Fault("XL2013", f"{name}: output {key!r} is declared {text}, and expr gives {node.type}: {wrong}", spot.span)
+        results[key] = node
+    if not results:
+        raise Fault("XL2012", f"operation {name!r} has no outputs", place.key)
+    if not inline:
+        try:
+            made = build.results(Node.of(Call(Graph(name, tuple(values), results), name), *nodes))
+        except ShapeError as error:
+            raise Fault("XL2009", f"{name}: {error}", spans.whole()) from None
+        context.stamp(made, Origin(path, at))
+        results = dict(zip(results, made, strict=True))
+    if len(results) == 1:
+        return next(iter(results.values()))
+    return Bundle(dict(results), None, tuple(results.values()))
+
+
+class Pattern:
+    """A declared type such as `f32[M, 4]` or `f32[*S]`: names stand for the sizes they meet."""
+
+    def __init__(self, text: str, constants: Constants, place: Place) -> None:
+        self.constants, self.place = constants, place
+        self.dtype, self.extents, self.offset = type_parts(text, constants, place)
+
+    def match(self, type: Type, sizes: dict[str, Dim], shapes: dict[str, Shape]) -> str | None:
+        """Binds names to the sizes of a type; says what does not fit, or None."""
+        if type.dtype is not self.dtype:
+            return f"expected {self.dtype}"
+        if self.extents is None:
+            return None if not type.shape else "expected a scalar"
+        expression, trees = self.extents
+        starred = [i for i, tree in enumerate(trees) if isinstance(tree, ast.Starred)]
+        if len(starred) > 1:
+            raise Fault("XL1018", "a type has at most one '*'", self.place.span)
+        fixed = len(trees) - len(starred)
+        if type.rank < fixed or (not starred and type.rank != fixed):
+            return f"expected rank {fixed}" + (" or more" if starred else "")
+        at = 0
+        for tree in trees:
+            if isinstance(tree, ast.Starred):
+                name = tree.value.id if isinstance(tree.value, ast.Name) else "S"
+                part = type.shape[at : at + type.rank - fixed]
+                at += len(part)
+                if shapes.setdefault(name, part) != part:
+                    return f"*{name} is {list(shapes[name])} elsewhere"
+                continue
+            size = type.shape[at]
+            at += 1
+            if isinstance(tree, ast.Name) and tree.id.isidentifier() and not self._known(tree.id):
+                if sizes.setdefault(tree.id, size) != size:
+                    return f"{tree.id} is {sizes[tree.id]} elsewhere"
+                continue
+            inside = self.constants.extended({}, sizes)
+            wanted = arithmetic.extent(expression, tree, inside, self.place, self.offset)
+            if wanted != size:
+                return f"expected {wanted} on axis {at - 1}"
+        return None
+
+    def _known(self, name: str) -> bool:
+        return name in self.constants.params or name.startswith("$")

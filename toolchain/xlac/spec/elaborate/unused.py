@@ -1,0 +1,44 @@
+"""Blocks and operations that nothing uses are still read: their text must be right, though their shapes stay open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xlac.spec.elaborate.arithmetic import parsed
+from xlac.spec.elaborate.context import Context
+from xlac.spec.elaborate.operations import LITERALS, find
+from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.schema import schema
+
+
+def check_unused(context: Context) -> None:
+    """Reports expressions that cannot be read, and operations and blocks that do not exist."""
+    for name, block in context.blocks.items():
+        if name not in context.used:
+            _section(context, block.spec.graph, block.place.at("graph"))
+    for name, op in context.custom.items():
+        if f"op {name}" not in context.used:
+            _section(context, op.spec.expr, op.place.at("expr"))
+
+
+def _section(context: Context, section: Mapping[str, Any], place: Place) -> None:
+    for key, spec in section.items():
+        try:
+            _entry(context, spec, place.at(key))
+        except Fault as fault:
+            context.report.fault(fault)
+        except Poisoned:
+            pass
+
+
+def _entry(context: Context, spec: Any, place: Place) -> None:
+    match spec:
+        case str():
+            parsed(spec, place)
+        case schema.OpNode(op=str() as name) if "$" not in name and name not in context.custom and name not in (*LITERALS, "call"):
+            find(context, name, place.at("op").span)
+        case schema.BlockNode(block=str() as name) if "$" not in name and name not in context.blocks:
+            raise Fault("XL2011", f"unknown block {name!r}", place.at("block").span, nearest(name, context.blocks))
+        case schema.ScanNode() | schema.WhileNode():
+            _section(context, spec.body, place.at("body"))

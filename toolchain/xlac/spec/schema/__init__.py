@@ -1,0 +1,1 @@
+"""What a spec may say: the pydantic models, the JSON Schema, and settings of the caller."""

@@ -1,0 +1,311 @@
+"""What a spec may say: the pydantic models that check it and that the JSON Schema is made from.
+
+Attributes of operations are not here: they come from the operations.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from xlac.spec.schema.fields import (
+    BlockInputs,
+    Called,
+    Expression,
+    Flag,
+    Name,
+    Names,
+    Outputs,
+    Param,
+    References,
+    Text,
+    TypeText,
+    Whole,
+    is_list,
+)
+
+VERSION = 1
+
+
+class Strict(BaseModel):
+    """Unknown keys are errors, and nothing is converted silently."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class DimSpec(Strict):
+    """A symbolic size and its bounds; `opt` is the size to optimise for."""
+
+    min: Whole = Field(default=1, description="the least size")
+    max: Whole = Field(default=None, description="the greatest size")
+    opt: Whole = Field(default=None, description="the size to optimise for; max unless given")
+    multiple_of: Whole = Field(default=1, description="every size is a multiple of this")
+
+
+class OpNode(BaseModel):
+    """An operation; every other key is an attribute of it, or a learned parameter given as a value."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    op: Text = Field(description="the operation: see `xlac ops`")
+    inputs: References = Field(default=[], alias="in", description="a name, a list, or a mapping by operand")
+    body: Function | None = Field(default=None, description="the graph inside an operation that runs one: how two elements combine")
+    exact: Flag = Field(default=False, description="as the graph holds it: nothing is broadcast, converted or left out")
+    when: Flag = Field(default=True, description="whether the node is there at all")
+    otherwise: Expression = Field(default=None, alias="else", description="the value if it is not")
+    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return self.model_extra or {}
+
+
+class Function(Strict):
+    """A graph that sees its inputs and nothing around it."""
+
+    inputs: dict[Name, TypeText] = Field(default={}, description="what it is given, in order, with types")
+    graph: dict[Names, GraphEntry] = Field(default={}, description="its nodes")
+    outputs: Outputs = Field(description="its results, in order")
+
+
+class BlockNode(Strict):
+    """A block used once, or several times in a row."""
+
+    block: Text = Field(description="the name of the block")
+    inputs: References = Field(default=[], alias="in", description="a name, a list, or a mapping by input")
+    params: dict[str, Any] = Field(default={}, alias="with", description="values for the block's parameters")
+    repeat: Whole = Field(default=None, description="how many copies, each fed by the one before")
+    first: dict[str, Any] = Field(default={}, description="parameters of the first copy")
+    last: dict[str, Any] = Field(default={}, description="parameters of the last copy")
+    chain: Annotated[
+        Annotated[list[Text], Tag("<list>")] | Annotated[dict[str, Text], Tag("<mapping>")], Discriminator(is_list)
+    ] | None = Field(
+        default=None, description="which outputs feed the next copy: a list feeds the inputs in order, a mapping says input: output"
+    )
+    index: list[str] = Field(default=[], description="inputs whose value holds one for each copy")
+    when: Flag = Field(default=True, description="whether the block is there at all")
+    otherwise: Expression = Field(default=None, alias="else", description="the value if it is not")
+
+
+class Carry(Strict):
+    """A value that one step of a loop hands to the next."""
+
+    init: References = Field(description="the value before the first step; a list gives one for each copy")
+    copies: Whole = Field(default=None, description="how many, read as name.0, name.1, …")
+    type: TypeText = Field(default=None, description="its type, where a number leaves it open")
+
+
+def _one_of(*keys: str) -> Any:
+    def tag(value: Any) -> str | None:
+        if not isinstance(value, dict):
+            return "<text>"
+        return next((f"<{key}>" for key in keys if key in value), None)
+
+    return tag
+
+
+CarryLike = Annotated[
+    Annotated[Expression, Tag("<text>")] | Annotated[Carry, Tag("<init>")],
+    Discriminator(lambda value: "<init>" if isinstance(value, dict) else "<text>"),
+]
+
+
+class ScanNode(Strict):
+    """A loop over slices of values along an axis."""
+
+    scan: dict[Name, Expression] = Field(description="name of the slice: value that is sliced")
+    axis: Whole = Field(default=0, description="the axis that is sliced")
+    length: Whole = Field(default=None, description="how many steps, where nothing is sliced")
+    reverse: Flag = Field(default=False, description="from the last slice to the first")
+    carry: dict[Name, CarryLike] = Field(default={}, description="values handed from step to step")
+    given: dict[Name, Expression] = Field(default={}, alias="with", description="values of around it, by the names they have inside")
+    body: dict[Names, GraphEntry] = Field(default={}, description="the graph of one step")
+    next: dict[str, Expression] = Field(default={}, description="the carried values after a step")
+    stack: dict[Name, Expression] = Field(default={}, description="values of every step, stacked along the axis")
+    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
+
+
+class Branch(Strict):
+    """A branch with a graph of its own."""
+
+    body: dict[Names, GraphEntry] = Field(default={}, description="the graph of the branch")
+    outputs: Outputs = Field(description="its results; every branch has the same names")
+
+
+BranchLike = Annotated[
+    Annotated[Expression, Tag("<text>")] | Annotated[Branch, Tag("<branch>")],
+    Discriminator(lambda value: "<branch>" if isinstance(value, dict) else "<text>"),
+]
+
+
+class WhileNode(Strict):
+    """A loop that runs while a condition over its carried values is true."""
+
+    condition: BranchLike = Field(alias="while", description="a bool over the carried values")
+    carry: dict[Name, CarryLike] = Field(description="values handed from step to step")
+    given: dict[Name, Expression] = Field(default={}, alias="with", description="values of around it, by the names they have inside")
+    body: dict[Names, GraphEntry] = Field(default={}, description="the graph of one step")
+    next: dict[str, Expression] = Field(description="the carried values after a step")
+    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
+
+
+class CondNode(Strict):
+    """A choice between graphs, of which one runs."""
+
+    on: Expression = Field(alias="cond", description="a bool for then and else, or the number of a branch")
+    given: dict[Name, Expression] = Field(default={}, alias="with", description="values of around it, by the names they have inside")
+    then: BranchLike = Field(default=None, description="when true")
+    otherwise: BranchLike = Field(default=None, alias="else", description="when false")
+    branches: list[BranchLike] | None = Field(default=None, description="by number; out of range means the last")
+    origin: Called = Field(default=None, alias="from", description="what the node is called where it was imported from")
+
+
+GraphEntry = Annotated[
+    Annotated[Expression, Tag("<text>")]
+    | Annotated[OpNode, Tag("<op>")]
+    | Annotated[BlockNode, Tag("<block>")]
+    | Annotated[ScanNode, Tag("<scan>")]
+    | Annotated[WhileNode, Tag("<while>")]
+    | Annotated[CondNode, Tag("<cond>")],
+    Discriminator(
+        _one_of("op", "block", "scan", "while", "cond"),
+        custom_error_type="entry",
+        custom_error_message="a node has one of the keys op, block, scan, while, cond",
+    ),
+]
+
+
+class BlockSpec(Strict):
+    """A part of a graph that is used under several names."""
+
+    doc: str = ""
+    params: dict[Name, Param] = Field(default={}, description="parameters and defaults; null must be given by the user of the block")
+    inputs: BlockInputs = Field(default=[], description="the values it reads, with types if you like")
+    graph: dict[Names, GraphEntry] = Field(description="its nodes")
+    outputs: Outputs = Field(description="its results; the first is what its name stands for")
+
+
+class OpSpec(Strict):
+    """An operation of the user's own."""
+
+    doc: str = ""
+    inputs: dict[Name, TypeText] = Field(description="operands and types; *S stands for any shape, a new name for any size")
+    outputs: dict[Name, TypeText] = Field(description="results and types")
+    params: dict[Name, Param] = Field(default={}, description="attributes and defaults; null must be given")
+    expr: dict[Names, GraphEntry] = Field(description="the meaning, by simpler operations")
+    kernels: dict[Literal["c", "cpu", "cuda", "reference"], Text] = Field(
+        default={}, description="hand-written kernels by target, checked against expr"
+    )
+
+
+class TensorInit(Strict):
+    """How the values of a tensor are drawn."""
+
+    scheme: Literal["normal", "uniform", "zeros", "ones", "constant", "kaiming", "xavier"] = "normal"
+    std: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="standard deviation of normal")
+    mean: float = Field(default=0.0, allow_inf_nan=False, description="mean of normal")
+    low: float = Field(default=-1.0, allow_inf_nan=False, description="least value of uniform")
+    high: float = Field(default=1.0, allow_inf_nan=False, description="greatest value of uniform")
+    value: float = Field(default=0.0, allow_inf_nan=False, description="the value of constant")
+
+
+Scheme = Literal["normal", "uniform", "zeros", "ones", "kaiming", "xavier"]
+InitLike = Annotated[
+    Annotated[Scheme, Tag("<text>")] | Annotated[TensorInit, Tag("<init>")],
+    Discriminator(lambda value: "<init>" if isinstance(value, dict | BaseModel) else "<text>"),
+]
+
+
+class InitSpec(Strict):
+    """Weights drawn from a seed; the same on every machine."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    scheme: InitLike = Field(default="kaiming", description="of tensors that no pattern names")
+    tensors: dict[str, InitLike] = Field(default={}, description="by pattern of the name, such as '*.bias'; the first that fits")
+
+
+class WeightsSpec(Strict):
+    """Where the learned tensors are."""
+
+    file: Annotated[
+        Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")],
+        Discriminator(lambda value: "<list>" if isinstance(value, list) else "<text>"),
+    ] | None = Field(default=None, description="a file, or several: safetensors, .npz, or a state dict of PyTorch")  # fmt: skip
+    rename: dict[str, str] = Field(default={}, description="regular expression: text, applied to the names in the file")
+    tensors: dict[str, TypeText] = Field(default={}, description="types that the tensors must have")
+    ignore: list[str] = Field(default=[], description="patterns of tensors in the file that the model does not use, such as '*.num_batches_tracked'")
+    widen: bool = Field(default=False, description="whether f16, bf16 and f32 in the file may be wider floats in the model, of the same values")
+    init: InitSpec | None = Field(default=None, description="draws what no file gives")
+
+
+WeightsLike = Annotated[
+    Annotated[Text, Tag("<text>")] | Annotated[WeightsSpec, Tag("<weights>")],
+    Discriminator(lambda value: "<weights>" if isinstance(value, dict) else "<text>"),
+]
+
+
+class InputSpec(Strict):
+    """An input with a description."""
+
+    type: TypeText
+    doc: str = ""
+
+
+InputLike = Annotated[
+    Annotated[TypeText, Tag("<text>")] | Annotated[InputSpec, Tag("<input>")],
+    Discriminator(lambda value: "<input>" if isinstance(value, dict) else "<text>"),
+]
+
+
+class StateSpec(Strict):
+    """A value that the model keeps between calls."""
+
+    type: TypeText = Field(description="its type")
+    next: Expression = Field(description="its value after a call")
+    doc: str = ""
+
+
+class TrainSpec(Strict):
+    """What to minimise, and how."""
+
+    loss: Expression
+    metrics: dict[Name, Expression] = {}
+    optimizer: dict[Literal["sgd", "momentum", "adam", "adamw"], dict[str, Any]] = Field(min_length=1, max_length=1)
+    wrt: list[str] = Field(default=["*"], description="patterns of the weights that learn")
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+
+DimLike = Annotated[
+    Annotated[Whole, Tag("<whole>")] | Annotated[DimSpec, Tag("<bounds>")],
+    Discriminator(lambda value: "<bounds>" if isinstance(value, dict | None) else "<whole>"),
+]
+
+
+class Document(Strict):
+    """A spec."""
+
+    xlac: Literal[1] = Field(description="the version of the format")
+    model: Name | None = Field(default=None, description="the name of the model")
+    doc: str = ""
+    include: list[str] = Field(default=[], description="specs whose sections are merged into this one")
+    precision: Literal["default", "fast"] | None = Field(
+        default=None, description="fast: sums may be reordered and half-precision rounding skipped"
+    )
+    dims: dict[Name, DimLike] = Field(default={}, description="sizes by name: a number, or bounds")
+    params: dict[Name, Param] = Field(default={}, description="build-time constants; null must be given by --set")
+    weights: WeightsLike | None = Field(default=None, description="where the learned tensors are")
+    ops: dict[Name, OpSpec] = Field(default={}, description="operations of your own")
+    blocks: dict[Name, BlockSpec] = Field(default={}, description="parts used under several names")
+    inputs: dict[Name, InputLike] = Field(default={}, description="what the caller supplies")
+    state: dict[Name, StateSpec] = Field(default={}, description="what is kept between calls")
+    graph: dict[Names, GraphEntry] = Field(default={}, description="the nodes, in any order")
+    outputs: Outputs | None = Field(default=None, description="the results")
+    extents: dict[Name, list[Name | None]] = Field(
+        default={}, description="of outputs with sizes that data decides: for each axis the output that holds the real size, or null"
+    )
+    train: TrainSpec | None = Field(default=None, description="training of the same model")
+
+
+for _model in (OpNode, Function, ScanNode, WhileNode, Branch, CondNode, BlockSpec, OpSpec, Document):
+    _model.model_rebuild()

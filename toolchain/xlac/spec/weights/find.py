@@ -1,0 +1,285 @@
+"""Finding the data of every learned tensor: in files, or drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xlac.ir.dims import Sym
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate.arithmetic import Constants
+from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
+from xlac.spec.schema import schema
+from xlac.spec.schema.document import Entry, resolved
+from xlac_sdk.dtypes import DType
+
+if TYPE_CHECKING:
+    from xlac.spec.weights.tensor_files import Tensor, TensorFile
+    from xlac_sdk.source import Span
+
+MAX_LISTED = 20
+NARROWER = {DType.F64: (DType.F32, DType.F16, DType.BF16), DType.F32: (DType.F16, DType.BF16)}
+"""Floats all of whose values a wider one has."""
+
+
+class Weights(Mapping[str, Array]):
+    """Arrays by name, each made or mapped when it is first read, and kept."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Array]]) -> None:
+        self._makers = makers
+        self._made: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+class Stored:
+    """The tensors in the files that a spec names, opened when they are first asked for."""
+
+    def __init__(self, entry: Entry[Any] | None, report: Report, folder: Path, allow_outside: bool) -> None:
+        self.entry, self.report, self.folder, self.allow_outside = entry, report, folder, allow_outside
+        self.readable = True
+        self.constants: set[str] = set()  # those that are constants of the graph
+
+    @property
+    def spec(self) -> schema.WeightsSpec:
+        given = self.entry.spec if self.entry is not None else schema.WeightsSpec()
+        return given if isinstance(given, schema.WeightsSpec) else schema.WeightsSpec(file=given)
+
+    @cached_property
+    def names(self) -> dict[str, tuple[TensorFile, str]]:
+        """Every tensor by the name that the spec knows it by: its file, and its name there."""
+        if self.entry is None:
+            return {}
+        place = self.entry.place
+        at = place.at("file") if isinstance(self.entry.spec, schema.WeightsSpec) else place
+        files, self.readable = read(self.spec, at, self.report, self.folder, self.allow_outside)
+        found = {name: (file, name) for file in files for name in file.tensors}
+        if self.spec.rename:
+            from xlac.spec.weights.rename import renamed
+
+            if self.readable:
+                before = len(self.report.found)
+                renames = renamed(found, self.spec.rename, place.at("rename"), self.report)
+                found = {new: found[old] for new, old in renames.items()}
+                self.readable = len(self.report.found) == before
+        return found
+
+    def constant(self, name: str, type: Type, span: Span) -> Array:
+        """A constant of the graph that is kept in a file. Raises Fault or Poisoned."""
+        self.constants.add(name)
+        if name not in self.names:
+            if not self.readable:
+                raise Poisoned
+            raise Fault("XL3005", f"missing tensor {name}: {type}, the value of a constant", span,
+                        "give it as value, or name the file that holds it under weights")  # fmt: skip
+        file, own = self.names[name]
+        tensor = file.tensors[own]
+        if tensor.dtype is not type.dtype or tensor.shape != type.shape:
+            raise Fault("XL3006", f"tensor {name} is {described(tensor)} in {file.path.name}, and the constant is {type}", span)
+        return elements(file, own)
+
+
+def elements(file: TensorFile, name: str) -> Array:
+    """The elements of a tensor. Raises SourceError where the file turns out to be damaged."""
+    from xlac.spec.weights.tensor_files import BadFile
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    try:
+        return file[name]
+    except BadFile as error:
+        raise SourceError(Diagnostic("XL3004", f"{file.path}: {error}")) from None
+
+
+def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> Weights:
+    """The data of the tensors `wanted`. What is missing, extra or does not fit is reported, all at once."""
+    entry, report = stored.entry, stored.report
+    if entry is None:
+        if wanted:
+            first = next(iter(wanted.values()))
+            some = ", ".join(list(wanted)[:3]) + (", …" if len(wanted) > 3 else "")
+            report.add("XL3003", f"the model learns {len(wanted)} tensors ({some}), and the spec gives no weights",
+                       first.origin.span if first.origin else None,
+                       "weights: model.safetensors, or weights: {init: {seed: 0}}")  # fmt: skip
+        return Weights({})
+    place = entry.place
+    spec = stored.spec
+    at = place.at("file") if isinstance(entry.spec, schema.WeightsSpec) else place
+    if spec.file is None and spec.init is None:
+        report.add("XL3003", "weights gives neither a file nor init", place.key)
+        return Weights({})
+    check_declared(spec, wanted, constants, place, report)
+    before = len(report.found)
+    names = stored.names
+    if spec.rename and len(report.found) > before:
+        return Weights({})
+    makers: dict[str, Callable[[], Array]] = {}
+    missing: list[str] = []
+    for name, node in wanted.items():
+        if name in names:
+            file, old = names[name]
+            if fits(file, old, name, node, at, report, spec.widen):
+                makers[name] = _read(file, old, node.type)
+        elif spec.init is not None:
+            if not drawable(name, node, place, report):
+                continue
+            makers[name] = _drawn(name, node.type, spec.init)
+        elif stored.readable:
+            missing.append(name)
+    if stored.readable:
+        extra = [n for n in names if n not in wanted and n not in stored.constants]
+        listed(missing, wanted, not_ignored(extra, spec.ignore, place, report), at, report)
+    if spec.init is not None:
+        dead_patterns(spec.init, wanted, place, report)
+    return Weights(makers)
+
+
+def _read(file: TensorFile, name: str, type: Type) -> Callable[[], Array]:
+    def make() -> Array:
+        found = elements(file, name)
+        if found.dtype == type.dtype.numpy:
+            return found
+        wider = found.astype(type.dtype.numpy)
+        wider.flags.writeable = False
+        return wider
+
+    return make
+
+
+def _drawn(name: str, type: Type, init: schema.InitSpec) -> Callable[[], Array]:
+    def make() -> Array:
+        from xlac.spec.weights.initial import draw, scheme_of
+
+        return draw(name, type, init.seed, scheme_of(name, type, init))
+
+    return make
+
+
+def drawable(name: str, node: Node, place: Place, report: Report) -> bool:
+    if any(isinstance(d, Sym) for d in node.shape):
+        report.add("XL3006", f"tensor {name!r} of type {node.type} has a symbolic size and cannot be drawn",
+                   node.origin.span if node.origin else place.key)  # fmt: skip
+        return False
+    return True
+
+
+def read(spec: schema.WeightsSpec, at: Place, report: Report, folder: Path, allow_outside: bool) -> tuple[list[TensorFile], bool]:
+    """The files, and whether all of them could be read."""
+    from xlac.spec.weights.tensor_files import BadFile, opened
+
+    texts = [] if spec.file is None else [spec.file] if isinstance(spec.file, str) else spec.file
+    found: list[TensorFile] = []
+    seen: dict[str, str] = {}
+    good = True
+    for i, text in enumerate(texts):
+        spot = at.at(i) if isinstance(spec.file, list) else at
+        path = at.source.file.parent / text
+        if not resolved(path).is_relative_to(folder) and not allow_outside:
+            report.add("XL3002", f"{text!r} is outside the spec's folder", spot.span, "--allow-outside permits it")
+            good = False
+            continue
+        try:
+            file = opened(path)
+        except FileNotFoundError:
+            names = [p.name for p in path.parent.glob("*.safetensors")] if path.parent.is_dir() else []
+            report.add("XL3001", f"no such file: {text}", spot.span, nearest(text, names))
+            good = False
+            continue
+        except (BadFile, OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            report.add("XL3004", f"{text}: {reason}", spot.span)
+            good = False
+            continue
+        for name in file.tensors:
+            if name in seen:
+                report.add("XL3009", f"tensor {name!r} is in {seen[name]} and in {text}", spot.span)
+            seen[name] = text
+        found.append(file)
+    return found, good
+
+
+def fits(file: TensorFile, old: str, name: str, node: Node, at: Place, report: Report, widen: bool) -> bool:
+    """Whether a tensor of a file has the type that the model wants, or, where `widen` permits it, a narrower float's."""
+    tensor, wanted = file.tensors[old], node.type
+    named = name if name == old else f"{name} ({old} in the file)"
+    wider = tensor.dtype in NARROWER.get(wanted.dtype, ())
+    if tensor.shape != wanted.shape or (tensor.dtype is not wanted.dtype and not (widen and wider)):
+        hint = "weights: {file: …, widen: true} reads it as the wider type" if wider and tensor.shape == wanted.shape else ""
+        report.add("XL3006", f"tensor {named} is {described(tensor)} in {file.path.name}, and the model needs {wanted}",
+                   node.origin.span if node.origin else at.span, hint)  # fmt: skip
+        return False
+    return True
+
+
+def not_ignored(extra: list[str], patterns: list[str], place: Place, report: Report) -> list[str]:
+    """The tensors that the model does not use and no pattern permits; a pattern that fits none of them is reported."""
+    from fnmatch import fnmatchcase
+
+    for i, pattern in enumerate(patterns):
+        if not any(fnmatchcase(name, pattern) for name in extra):
+            report.add("XL3011", f"this pattern fits no tensor that the model does not use: {pattern!r}", place.at("ignore", i).span,
+                       nearest(pattern, extra))  # fmt: skip
+    return [name for name in extra if not any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def described(tensor: Tensor) -> str:
+    """The type of a tensor in a file."""
+    return f"{str(tensor.dtype).lower()}[{', '.join(map(str, tensor.shape))}]"
+
+
+def listed(missing: list[str], wanted: Mapping[str, Node], extra: list[str], at: Place, report: Report) -> None:
+    """Reports tensors that the files lack, and those that the model does not use."""
+    for name in missing[:MAX_LISTED]:
+        node = wanted[name]
+        report.add("XL3005", f"missing tensor {name}: {node.type}", node.origin.span if node.origin else at.span,
+                   nearest(name, extra) if len(extra) > 8 or not extra else _similar(name, extra))  # fmt: skip
+    if len(missing) > MAX_LISTED:
+        report.add("XL3005", f"and {len(missing) - MAX_LISTED} more missing tensors", at.span)
+    if extra:
+        names = ", ".join(sorted(extra)[:MAX_LISTED]) + (", …" if len(extra) > MAX_LISTED else "")
+        plural = "s" if len(extra) > 1 else ""
+        report.add("XL3007", f"{len(extra)} tensor{plural} of the file that the model does not use: {names}", at.span,
+                   "rename them, or let weights ignore them: ignore: [PATTERN]")  # fmt: skip
+
+
+def _similar(name: str, extra: list[str]) -> str:
+    hint = nearest(name, extra)
+    return hint if hint.startswith("did") else ""
+
+
+def check_declared(spec: schema.WeightsSpec, wanted: Mapping[str, Node], constants: Constants, place: Place, report: Report) -> None:
+    """Compares the types given under `tensors` with those that the model needs."""
+    for name, text in spec.tensors.items():
+        at = place.at("tensors", name)
+        if name not in wanted:
+            report.add("XL3005", f"the model learns no tensor {name!r}", at.key, nearest(name, wanted))
+            continue
+        try:
+            declared = arithmetic.type_value(text, constants, at)
+        except Fault as fault:
+            report.fault(fault)
+            continue
+        if declared != wanted[name].type:
+            report.add("XL2013", f"{name} is declared {declared}, and the model needs {wanted[name].type}", at.span)
+
+
+def dead_patterns(init: schema.InitSpec, wanted: Mapping[str, Node], place: Place, report: Report) -> None:
+    from fnmatch import fnmatchcase
+
+    for pattern in init.tensors:
+        if not any(fnmatchcase(name, pattern) for name in wanted):
+            report.add("XL3011", f"this pattern fits no tensor: {pattern!r}", place.at("init", "tensors", pattern).key,
+                       nearest(pattern, wanted))  # fmt: skip

@@ -1,0 +1,199 @@
+"""State dicts of PyTorch, as torch.save writes them since 1.6, read without PyTorch and without running what the file says.
+
+A file is a zip archive: `data.pkl` is a pickle of names and tensors, `data/KEY` the elements of each storage. Of the pickle only
+the instructions are taken that torch.save writes, and only what rebuilds tensors is called
+(https://docs.pytorch.org/docs/stable/notes/serialization.html).
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import pickletools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.op import Array
+from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, Archive, BadFile, Tensor, lacking
+from xlac_sdk.dtypes import DType
+
+MAX_PICKLE = 64 << 20
+MAX_DEPTH = 32  # dictionaries in each other
+STORAGES = {
+    "DoubleStorage": DType.F64, "FloatStorage": DType.F32, "HalfStorage": DType.F16, "BFloat16Storage": DType.BF16,
+    "LongStorage": DType.I64, "IntStorage": DType.I32, "ShortStorage": DType.I16, "CharStorage": DType.I8,
+    "ByteStorage": DType.U8, "BoolStorage": DType.BOOL,
+}  # fmt: skip
+INSTRUCTIONS = frozenset(
+    """PROTO FRAME STOP MARK EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 APPEND APPENDS SETITEM SETITEMS
+    BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET GLOBAL STACK_GLOBAL BINPERSID REDUCE BUILD NONE NEWTRUE NEWFALSE
+    BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE BINBYTES SHORT_BINBYTES""".split()
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The elements that tensors view: a member of the archive."""
+
+    dtype: DType | str
+    key: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor: some elements of a storage."""
+
+    storage: Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class StateDict:
+    """The tensors of a file by name; names of dictionaries in each other are joined by dots, and what is no tensor is left out."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.archive, self.path = archive, archive.path
+        self.root = next(name for name in archive.members if name.endswith("/data.pkl")).removesuffix("data.pkl")
+        if self._member("byteorder") and archive.read(self.root + "byteorder", 8) not in (b"", b"little"):
+            raise BadFile("it was written by a big-endian machine")
+        info = archive.members[f"{self.root}data.pkl"]
+        if info.file_size > MAX_PICKLE:
+            raise BadFile(f"its data.pkl has {info.file_size:,} bytes; at most {MAX_PICKLE:,} are read")
+        self.views = dict(_tensors(_unpickled(archive.read(info.filename, info.file_size))))
+        self._tensors = {name: Tensor(view.storage.dtype, view.shape) for name, view in self.views.items()}
+        for name, view in self.views.items():
+            self._check(name, view)
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        return self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __getitem__(self, name: str) -> Array:
+        view = self.views[name]
+        dtype = lacking(name, view.storage.dtype)
+        size = view.storage.count * dtype.nbytes
+        data = self.archive.read(f"{self.root}data/{view.storage.key}", size)
+        if len(data) != size:
+            raise BadFile(f"tensor {name!r} is truncated")
+        array = np.empty(view.shape, dtype.numpy)
+        if array.size:
+            elements = np.frombuffer(data, dtype.numpy)[view.offset :]
+            array[...] = np.lib.stride_tricks.as_strided(elements, view.shape, [s * dtype.nbytes for s in view.strides])
+        array.flags.writeable = False
+        return array
+
+    def _member(self, name: str) -> bool:
+        return self.root + name in self.archive.members
+
+    def _check(self, name: str, view: View) -> None:
+        """Raises BadFile for a tensor that reaches beyond its storage, and for a storage that is not there whole."""
+        shape, strides = view.shape, view.strides
+        if len(shape) > MAX_RANK or len(shape) != len(strides) or view.offset < 0 or min((*shape, *strides), default=0) < 0:
+            raise BadFile(f"tensor {name!r} has no shape")
+        last = view.offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        if prod(shape) and last >= view.storage.count:
+            raise BadFile(f"tensor {name!r} reaches element {last:,} of {view.storage.count:,}")
+        key = f"data/{view.storage.key}"
+        if not self._member(key):
+            raise BadFile(f"its member {key[:80]!r} is missing")
+        if isinstance(view.storage.dtype, DType):
+            held = self.archive.members[self.root + key].file_size
+            if held != view.storage.count * view.storage.dtype.nbytes:
+                raise BadFile(f"the storage of tensor {name!r} has {held:,} bytes for {view.storage.count:,} {view.storage.dtype} elements")
+
+
+# ---- the pickle --------------------------------------------------------------------------------
+
+
+def _unpickled(data: bytes) -> Any:
+    """What a pickle of torch.save says. Raises BadFile."""
+    try:
+        for count, (instruction, argument, _) in enumerate(pickletools.genops(data)):
+            if instruction.name not in INSTRUCTIONS:
+                raise BadFile(f"its pickle has the instruction {instruction.name}, which state dicts have not")
+            if instruction.name == "LONG_BINPUT" and (argument or 0) > count:
+                raise BadFile("its pickle numbers its parts at random")
+        return _Unpickler(io.BytesIO(data)).load()
+    except BadFile:
+        raise
+    except Exception as error:  # whatever pickle finds wrong, in any of its ways to say so
+        raise BadFile(f"its pickle is damaged: {error}") from None
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if module in ("torch", "torch.storage") and name.endswith("Storage"):
+            return _StorageType(STORAGES.get(name, name))
+        if (module, name) not in CALLED:
+            raise BadFile(f"it holds a {module}.{name}, which is no tensor: save the state dict alone, torch.save(model.state_dict(), file)")
+        return CALLED[module, name]
+
+    def persistent_load(self, told: Any) -> Storage:
+        if not isinstance(told, tuple) or len(told) != 5 or told[0] != "storage" or not isinstance(told[1], _StorageType):
+            raise BadFile("it refers to something that is no storage")
+        _, kind, key, _, count = told
+        if not isinstance(key, str) or type(count) is not int or count < 0:
+            raise BadFile("a storage of it has no name or size")
+        return Storage(kind.dtype, key, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _StorageType:
+    dtype: DType | str
+
+
+class _Ordered(dict[Any, Any]):
+    """A collections.OrderedDict, whose attributes (versions of modules) are not looked at."""
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+
+def _ordered(*pairs: Any) -> _Ordered:
+    return _Ordered(*pairs)
+
+
+def _view(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> View:
+    numbers = (offset, *shape, *strides)
+    if not isinstance(storage, Storage) or not all(type(n) is int for n in numbers):
+        raise BadFile("a tensor of it has no storage, offset or shape")
+    return View(storage, offset, tuple(shape), tuple(strides))
+
+
+def _parameter(data: Any, *_: Any) -> Any:
+    return data
+
+
+CALLED = {
+    ("collections", "OrderedDict"): _ordered,
+    ("torch._utils", "_rebuild_tensor_v2"): _view,
+    ("torch._utils", "_rebuild_tensor"): _view,
+    ("torch._utils", "_rebuild_parameter"): _parameter,
+    ("torch", "Size"): tuple,
+}
+
+
+def _tensors(found: Any, prefix: str = "", depth: int = 0, count: list[int] | None = None) -> Iterator[tuple[str, View]]:
+    """The tensors of dictionaries in each other, by their path."""
+    count = [0] if count is None else count
+    if not isinstance(found, dict):
+        raise BadFile("it holds no dictionary of tensors")
+    if depth > MAX_DEPTH:
+        raise BadFile("its dictionaries are nested too deeply")
+    for key, value in found.items():
+        count[0] += 1
+        if count[0] > MAX_TENSORS:
+            raise BadFile(f"it holds more than {MAX_TENSORS:,} names")
+        if isinstance(value, View):
+            yield f"{prefix}{key}", value
+        elif isinstance(value, dict):
+            yield from _tensors(value, f"{prefix}{key}.", depth + 1, count)

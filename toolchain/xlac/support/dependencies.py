@@ -1,0 +1,138 @@
+"""Which files a model is read from, and what they were: every reader notes those that it opens, for whoever wants to know."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xlac.support.digest import file_digest
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.files import regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from xlac_sdk.host.mapped import MappedFile
+
+LINE = 64  # bytes
+HASHED = 1 << 20  # bytes up to which a file is compared by content
+TICK = 50_000_000  # nanoseconds that may pass before a file's times change once more
+
+
+class Seen(NamedTuple):
+    """A file as it was: what stays the same while it holds the same, and what changes whenever it is written to."""
+
+    content: list[Any]
+    stamp: tuple[int, ...]
+
+
+Files = dict["Path", Seen | None]
+"""Files as they were before they were read; None for those that changed meanwhile, or just before."""
+
+_mapped: ContextVar[list[MappedFile] | None] = ContextVar("mapped", default=None)
+_copying: ContextVar[bool] = ContextVar("copying", default=False)
+_noted: ContextVar[Files | None] = ContextVar("noted", default=None)
+
+
+def note(file: Path) -> Path:
+    """Says that a model depends on what is in a file, which is about to be read. Raises SourceError for what is no file."""
+    regular(file)
+    found = _noted.get()
+    if found is not None:
+        now, place = seen(file), file.absolute()
+        found[place] = now if found.get(place, now) == now else None
+    return file
+
+
+def mapped(file: Path) -> memoryview:
+    """The bytes of a file, mapped, or read where weights are to be copied. Raises OSError, and SourceError for what is no file."""
+    from xlac_sdk.host.mapped import MappedFile
+
+    with note(file).open("rb") as opened:
+        size = os.fstat(opened.fileno()).st_size
+        if not size:
+            return memoryview(b"")
+        if _copying.get():
+            block = np.empty(size + LINE, np.uint8)
+            start = -block.ctypes.data % LINE  # as mapped files are aligned, tensors in them are
+            room = block[start : start + size]
+            if opened.readinto(room.data) != size:
+                raise OSError(errno.EIO, "it became shorter while it was read")
+            room.flags.writeable = False
+            return room.data
+    made = MappedFile.of(file)
+    found = _mapped.get()
+    if found is not None:
+        found.append(made)
+    return memoryview(made)
+
+
+@contextmanager
+def copying(wanted: bool = True) -> Iterator[None]:
+    """Inside the block files of weights are read, and not mapped."""
+    token = _copying.set(wanted)
+    try:
+        yield
+    finally:
+        _copying.reset(token)
+
+
+@contextmanager
+def steady() -> Iterator[list[MappedFile]]:
+    """The files that are mapped in the block. Raises SourceError when one is written to before its end: part may be old and part new."""
+    files: list[MappedFile] = []
+    token = _mapped.set(files)
+    try:
+        yield files
+    finally:
+        _mapped.reset(token)
+    changed = next((file.path for file in files if file.changed), None)
+    if changed is not None:
+        problem = f"{changed} was written to while the model was compiled"
+        raise SourceError(Diagnostic("XL3015", problem, hint="compile again when nobody writes to it; a new file that is renamed over the old one disturbs nobody"))
+
+
+@contextmanager
+def noted() -> Iterator[Files]:
+    """The files that are noted inside the block, in order."""
+    found: Files = {}
+    token = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(token)
+
+
+def seen(file: str | os.PathLike[str]) -> Seen | None:
+    """A file as it is; None where that cannot be told: it cannot be read, or is large and was written to just now."""
+    try:
+        facts = os.stat(file)
+        stamp = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_dev)
+        if facts.st_size > HASHED and abs(time.time_ns() - facts.st_ctime_ns) < TICK:
+            return None  # it may be written to again and look the same
+        return Seen(content(file), stamp)
+    except OSError:
+        return None
+
+
+def unchanged(files: Files) -> bool:
+    """Whether all files still are what they were before they were read."""
+    return all(before is not None and before == seen(file) for file, before in files.items())
+
+
+def content(file: str | os.PathLike[str]) -> list[Any]:
+    """What a file holds, as far as it takes to see that it changed. Raises OSError."""
+    facts = os.stat(file)
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), file)
+    if facts.st_size <= HASHED:
+        return [facts.st_size, file_digest(os.fspath(file))]
+    return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]

@@ -1,0 +1,211 @@
+"""Checked programs as their callers meet them: which checks there are, and what a failed one raises.
+
+A checked program has one output more than its model, the record of the first check that failed; the table of its checks is
+among the program's facts. `Watched` reads the one by the other after every call. `passes/checks/insert.py` makes both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlac.settings import settings
+from xlac_sdk.backend import Array, Executable
+from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.dimdata import data_of
+from xlac_sdk.programs.dims import Shape
+from xlac_sdk.programs.program import Program
+from xlac_sdk.source import Diagnostic, Origin, SourceError, Span
+
+CODES = {"bounds": "XL6020", "division": "XL6021", "nan": "XL6022", "infinity": "XL6023", "sizes": "XL6024"}
+"""The kinds of checks, and the number of what each reports."""
+USUAL = ("bounds", "division", "nan", "sizes")
+WORDS = 4  # of the record: which check, counted from 1 (0: none failed); position; value; turn of the loop, from 1
+FACT = "checks"
+
+Asked = bool | str | Sequence[str] | None
+
+
+class CheckFailed(SourceError):
+    """A check of a checked program failed: which `kind`, at which `node`, at which `position` (None: of a scalar).
+
+    The outputs of that call hold what an unchecked program would have given; of a model with state, the state too.
+    """
+
+    kind: str
+    node: str
+    position: tuple[int, ...] | int | None
+    value: int | None
+
+
+class Check(NamedTuple):
+    """One check of a program: what it looks for, where, and what to say of the elements that it finds."""
+
+    kind: str
+    told: str  # with {value} where the number goes
+    node: str
+    place: tuple[str, int, int, int] | None  # file, line, column, width
+    shape: tuple[Any, ...]  # of what is checked: numbers, or data of sizes that are open
+    dtype: str  # of the value to show; empty where there is none
+
+    @staticmethod
+    def of(kind: str, told: str, origin: Origin | None, shape: Shape, dtype: DType | None) -> Check:
+        span = origin.span if origin else None
+        place = (str(span.file), span.line, span.column, span.width) if span else None
+        return Check(kind, told, origin.name if origin else "", place, tuple(map(data_of, shape)), dtype.value if dtype else "")
+
+    @property
+    def span(self) -> Span | None:
+        if self.place is None:
+            return None
+        from pathlib import Path
+
+        file, line, column, width = self.place
+        return Span(Path(file), line, column, width)
+
+    @property
+    def text(self) -> str:
+        """What the check looks for, in one line that holds for every call: what artefacts say."""
+        about = self.told.replace("{value} is divided", "an integer is divided").replace(" {value}", "")
+        where = f"{self.place[0].replace(os.sep, '/').rpartition('/')[2]}:{self.place[1]}:{self.place[2]}: " if self.place else ""
+        return f"{where}{self.node or 'a node without a name'}: {about} [{CODES[self.kind]}]"
+
+    def failed(self, position: int, value: int, turn: int) -> CheckFailed:
+        """The error for what the record says."""
+        shown = value % (1 << 64) if self.dtype == DType.U64.value else value
+        at: tuple[int, ...] | int | None = position
+        if all(isinstance(n, int) for n in self.shape[1:]):  # however many rows there are
+            places: list[int] = []
+            for extent in self.shape[:0:-1]:
+                position, place = divmod(position, extent)
+                places.insert(0, place)
+            at = (position, *places) if self.shape else None
+        where = f", element {at}" if isinstance(at, int) else f" at {list(at)}" if at else ""
+        loop = f", in turn {turn} of the loop" if turn else ""
+        node = f"'{self.node}': " if self.node else ""
+        message = f"{node}{self.told.replace('{value}', str(shown))}{where}{loop}"
+        error = CheckFailed(Diagnostic(CODES[self.kind], message, self.span))
+        error.kind, error.node, error.position, error.value = self.kind, self.node, at, shown if self.dtype else None
+        return error
+
+
+def kinds(asked: Asked) -> tuple[str, ...]:
+    """The kinds of checks that are asked for: True for the usual ones, names, or None for what XLAC_CHECKED says.
+
+    Raises SourceError for a kind that there is not.
+    """
+    if asked is None:
+        asked = settings().checked
+    if isinstance(asked, bool):
+        return USUAL if asked else ()
+    names = [name.strip() for name in asked.split(",")] if isinstance(asked, str) else list(asked)
+    if names == ["all"]:
+        return tuple(CODES)
+    for name in names:
+        if name not in CODES:
+            hint = f"there are {', '.join(CODES)}; all, or true for {', '.join(USUAL)}"
+            raise SourceError(Diagnostic("XL6025", f"there is no check '{name}'", hint=hint))
+    return tuple(kind for kind in CODES if kind in names)
+
+
+def checks_of(facts: Mapping[str, Any]) -> tuple[Check, ...]:
+    """The checks of a program, in order of their numbers; none of one that is not checked."""
+    return tuple(map(_told, json.loads(facts.get(FACT, "[]"))))
+
+
+def _told(told: Sequence[Any]) -> Check:
+    kind, text, node, place, shape, dtype = told
+    return Check(kind, text, node, tuple(place) if place else None, tuple(shape), dtype)
+
+
+def public(program: Program) -> Program:
+    """A checked program without the output that holds its record: what its callers are to see."""
+    from dataclasses import replace
+
+    return replace(program, outputs=program.outputs[:-1])
+
+
+class Watched:
+    """An executable of a checked program, which takes and gives what an unchecked one does. Raises CheckFailed."""
+
+    def __init__(self, inner: Executable, program: Program) -> None:
+        self.inner, self.checks = inner, checks_of(program.facts)
+        self._record = program.outputs[-1].name
+        self._outputs = len(program.outputs) - 1
+        self._arrays = len(program.inputs) + self._outputs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)  # what a backend's executables have beside a call
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        record = np.zeros(WORDS, np.int64)
+        self.inner.run(inputs, {**outputs, self._record: record})
+        self.verify(record)
+
+    def reset(self) -> None:
+        self.inner.reset()
+
+    @property
+    def fast(self) -> Any:
+        """The inner one's quick call, with the record taken away from its results."""
+        quick = getattr(self.inner, "fast", None)
+        if quick is None:
+            return None
+
+        def call(*arrays: Any, **named: Any) -> Any:
+            found = quick(*arrays, **named)
+            if found is NotImplemented:
+                return found
+            if self._outputs == 0:
+                self.verify(_host(found))
+                return ()
+            *rest, record = found
+            self.verify(_host(record))
+            return rest[0] if self._outputs == 1 else tuple(rest)
+
+        return call
+
+    @property
+    def at(self) -> Any:
+        """The inner one's call by addresses, with that of a record among them."""
+        direct = getattr(self.inner, "at", None)
+        if direct is None:
+            return None
+
+        def call(addresses: Sequence[int]) -> None:
+            record = np.zeros(WORDS, np.int64)
+            direct([*addresses[: self._arrays], record.ctypes.data, *addresses[self._arrays :]])
+            self.verify(record)
+
+        return call
+
+    @property
+    def into(self) -> Any:
+        """The inner one's call that takes a device's arrays."""
+        inner = getattr(self.inner, "into", None)
+        if inner is None:
+            return None
+
+        def call(inputs: Mapping[str, Any], out: Mapping[str, Any]) -> bool:
+            record = np.zeros(WORDS, np.int64)
+            if not inner(inputs, {**out, self._record: record}):
+                return False
+            self.verify(record)
+            return True
+
+        return call
+
+    def verify(self, record: Array) -> None:
+        """Raises CheckFailed for the check that a record says failed."""
+        number, position, value, turn = map(int, record)
+        if number:
+            raise self.checks[number - 1].failed(position, value, turn)
+
+
+def _host(array: Any) -> Array:
+    """An array that a backend made, in the host's memory."""
+    return np.asarray(array)

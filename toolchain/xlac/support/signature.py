@@ -1,0 +1,40 @@
+"""How what can be called shows itself: its inputs and outputs with their types, on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.dims import UNBOUNDED, Shape, Sym, Symbol, symbols
+
+Named = Mapping[str, str]
+"""What each input or output is, by name; "" where that is not known."""
+
+
+def shown(kind: str, name: str, inputs: Named, outputs: Named, *told: str) -> str:
+    """`<Compiled digits(image: f32[8, 64]) -> probs: f32[8, 10]; cpu>`; `told` is what else there is to say."""
+    given = ", ".join(_one(n, text) for n, text in inputs.items())
+    made = ", ".join(_one(n, text) for n, text in outputs.items())
+    return f"<{'; '.join([f'{kind} {name}({given}) -> {made}', *filter(None, told)])}>"
+
+
+def _one(name: str, text: str) -> str:
+    return ": ".join(filter(None, (name, text)))
+
+
+def text_of(dtype: DType, shape: Shape, most: Iterable[int] = ()) -> str:
+    """A type as specs write it; of the axes `most`, data decides how much there is."""
+    decided = set(most)
+    return f"{dtype}[{', '.join(f'<={n}' if axis in decided else str(n) for axis, n in enumerate(shape))}]"
+
+
+def sizes_of(shapes: Iterable[Shape]) -> str:
+    """The open sizes of shapes with their bounds: `batch 1..512`."""
+    found = dict.fromkeys(s for shape in shapes for dim in shape if isinstance(dim, Sym) for s in sorted(symbols(dim), key=lambda s: s.name))
+    return ", ".join(map(_bounds, found))
+
+
+def _bounds(symbol: Symbol) -> str:
+    most = "" if symbol.max >= UNBOUNDED else str(symbol.max)
+    by = f" by {symbol.multiple_of}" if symbol.multiple_of > 1 else ""
+    return f"{symbol.name} {symbol.min}..{most}{by}"
